@@ -172,4 +172,11 @@ std::vector<const CLI::Option*> CommandFiles::outputs() const {
     return options;
 }
 
+std::vector<const CLI::Option*> CommandFiles::folders() const {
+    std::vector<const CLI::Option*> options;
+    for (const Output& output : outputs_)
+        if (output.kind.folder) options.push_back(output.option);
+    return options;
+}
+
 }  // namespace orrery::cli

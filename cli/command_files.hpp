@@ -72,9 +72,11 @@ class CommandFiles {
     // Throws UsageError with all that is refused.
     void clear();
 
-    // For tests: what has been declared.
+    // What has been declared: for tests, and for the shell that completes words.
     std::vector<const CLI::Option*> inputs() const;
     std::vector<const CLI::Option*> outputs() const;
+    // Those among outputs() that are folders.
+    std::vector<const CLI::Option*> folders() const;
 
   private:
     struct Input {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/fit_constants.hpp"
+#include "cli/completed_values.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
@@ -102,12 +103,14 @@ class Constants : public Subcommand {
             ->required()
             ->option_text("KEY=PRIOR[:SD]")
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         app.add_option("--set", overrides_,
                        "Override a key of every record's scenario throughout; repeatable")
             ->option_text("KEY=VALUE")
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         app.add_flag("--json", json_, "Print constants and errors as JSON");
     }
 

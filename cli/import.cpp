@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/import_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
@@ -56,17 +57,21 @@ class Import : public Subcommand {
                 ->required()
                 ->option_text(" "));
         app.add_option("--from", from_, "What FILE is: " + imports::format_names())
-            ->type_name("TOOL");
+            ->type_name("TOOL")
+            ->check(completed_by(imports::format_names()));
         reads_reference(app.add_option("--model", wishes_.model,
-                                       "Reference of the model, instead of FILE's own"));
-        reads_reference(app.add_option("--cluster", wishes_.cluster, "Reference of the cluster"));
+                                       "Reference of the model, instead of FILE's own")
+                            ->check(completed_by(WordSource::model_files)));
+        reads_reference(app.add_option("--cluster", wishes_.cluster, "Reference of the cluster")
+                            ->check(completed_by(WordSource::clusters)));
         app.add_option("--gpus", gpus_, "Ranks of the run, instead of what a launcher says")
             ->type_name("N");
         app.add_option("--set", sets_, "Another key of the scenario; repeatable")
             ->type_name("KEY=VALUE")
             ->expected(1)
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         files()
             .writes(app, "-o,--output", output_, scenario_output(),
                     "Write the scenario there, not to standard output")

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/completed_values.hpp"
 #include "cli/layout_search.hpp"
 #include "cli/library.hpp"
 #include "cli/output_kinds.hpp"
@@ -114,14 +115,17 @@ class Init : public Subcommand {
                                      "A model of the library (orrery list models), a config.json "
                                      "of Hugging Face, its folder, or org/name of the local cache")
                           ->required()
-                          ->option_text(" "));
+                          ->option_text(" ")
+                          ->check(completed_by(WordSource::models)));
         CLI::Option* gpu =
             app.add_option("--gpu", gpu_, "Type of the GPUs: h100, a100-80gb-sxm, mi300x, …")
-                ->type_name("WORD");
+                ->type_name("WORD")
+                ->check(completed_by(WordSource::devices));
         CLI::Option* cluster =
             app.add_option("--cluster", cluster_,
                            "A cluster of the library, or a file, instead of --gpu")
-                ->type_name("NAME");
+                ->type_name("NAME")
+                ->check(completed_by(WordSource::clusters));
         files().reads(cluster);
         gpu->excludes(cluster);
         app.add_option("--gpus", gpus_, "How many; else those of the cluster")
@@ -138,7 +142,8 @@ class Init : public Subcommand {
             ->check(CLI::PositiveNumber);
         app.add_option("--framework", framework_,
                        "The training stack (orrery list frameworks); else orrery's own")
-            ->type_name("NAME");
+            ->type_name("NAME")
+            ->check(completed_by(WordSource::frameworks));
         files()
             .writes(app, "-o,--output", output_, scenario_output(),
                     "Write the scenario there, not to standard output")
@@ -324,7 +329,8 @@ class Init : public Subcommand {
         console.err << fmt::format(
             "{}: {} a step, {} MFU, {} of {} of each GPU\n",
             scenario["description"].get<std::string>(), seconds_text(prediction.step.time_s),
-            percent_text(prediction.throughput.mfu), bytes_text(best.price.peak_bytes),
+            percent_text(prediction.throughput.mfu),
+            bytes_text(static_cast<double>(prediction.memory.worst().peak_bytes)),
             bytes_text(static_cast<double>(prediction.memory.capacity_bytes)));
         for (const std::string& one : assumed_)
             console.err << "assumed: " << one << '\n';

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/library.hpp"
 #include "cli/quantity.hpp"
 #include "cli/scenario_input.hpp"
@@ -105,7 +106,8 @@ class List : public Subcommand {
     void declare(CLI::App& app) override {
         app.add_option("KIND", kind_, "models, clusters, profiles or frameworks")
             ->required()
-            ->option_text("WORD");
+            ->option_text("WORD")
+            ->check(completed_by(kind_names()));
         app.add_option("WORD", word_, "Only those with this in their name")->option_text("WORD");
         app.add_flag("--json", json_, "Print one JSON object");
     }
@@ -144,14 +146,18 @@ class List : public Subcommand {
     }
 
   private:
-    LibraryKind chosen() const {
+    static std::string kind_names() {
         std::string words;
-        for (std::size_t i = 0; i < kLibraryKinds; ++i) {
-            const auto kind = static_cast<LibraryKind>(i);
-            if (cli::name(kind) == kind_) return kind;
-            words += (i > 0 ? ", " : "") + std::string(cli::name(kind));
-        }
-        throw UsageError(fmt::format("{}: one of {}", kind_, words));
+        for (std::size_t i = 0; i < kLibraryKinds; ++i)
+            words += (i > 0 ? ", " : "") + std::string(cli::name(static_cast<LibraryKind>(i)));
+        return words;
+    }
+
+    LibraryKind chosen() const {
+        for (std::size_t i = 0; i < kLibraryKinds; ++i)
+            if (const auto kind = static_cast<LibraryKind>(i); cli::name(kind) == kind_)
+                return kind;
+        throw UsageError(fmt::format("{}: one of {}", kind_, kind_names()));
     }
 
     static Listed empty(LibraryKind kind) {

@@ -4,9 +4,15 @@
 #include <string_view>
 #include <system_error>
 
+#include "cli/build_facts.hpp"
 #include "cli/process.hpp"
 #include "cli/run_cli.hpp"
 #include "cli/run_subcommands.hpp"
+
+// Of the file that the build writes (cli/commit.cmake).
+namespace orrery::cli {
+extern const char* const kCommit;
+}
 
 namespace {
 
@@ -25,5 +31,6 @@ void become_orrery_run(char** argv) {
 
 int main(int argc, char** argv) {
     if (argc > 1) become_orrery_run(argv);
+    orrery::cli::built_from(orrery::cli::kCommit);
     return orrery::cli::run_process(argc, argv, orrery::cli::run_cli);
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/build_facts.hpp"
 #include "cli/machine_failure.hpp"
 #include "plan/exit_code.hpp"
 #include "plan/scenario/diagnostic.hpp"
@@ -30,33 +31,6 @@ std::string examples_text(const std::vector<std::string>& lines) {
     for (const std::string& line : lines)
         text += "  orrery " + line + '\n';
     return text;
-}
-
-std::unique_ptr<CLI::App> make_app(const Program& program) {
-    auto app = std::make_unique<CLI::App>(program.description, "orrery");
-    const auto formatter = std::make_shared<ExamplesFirst>();
-    formatter->column_width(28);
-    app->formatter(formatter);
-    app->allow_extras();            // what is left over is reported with a suggestion
-    app->require_subcommand(0, 1);  // after it, a word is never a second one
-    app->set_help_flag("-h,--help", "Show this help");
-    app->set_version_flag("--version", std::string("orrery ") + kVersion, "Show the version");
-    std::vector<std::string> first;
-    for (const auto& subcommand : program.subcommands) {
-        first.push_back(subcommand->examples().front());
-        CLI::App* sub = app->add_subcommand(subcommand->name(), subcommand->summary());
-        sub->allow_extras();
-        sub->footer(examples_text(subcommand->examples()));
-        subcommand->declare(*sub);
-    }
-    for (const Elsewhere& other : program.elsewhere) {
-        first.push_back(other.example);
-        CLI::App* sub = app->add_subcommand(other.name, other.summary);
-        sub->prefix_command();  // its arguments are the other program's
-        sub->set_help_flag();
-    }
-    app->footer(examples_text(first));
-    return app;
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -134,7 +108,7 @@ int parse_failure(CLI::App& app, const CLI::ParseError& error, Console& console)
 }
 
 int dispatch(const Program& program, const std::vector<std::string>& args, Console& console) {
-    const std::unique_ptr<CLI::App> app = make_app(program);
+    const std::unique_ptr<CLI::App> app = command_line_app(program);
     try {
         app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     } catch (const CLI::ParseError& error) {
@@ -163,6 +137,33 @@ int dispatch(const Program& program, const std::vector<std::string>& args, Conso
 }
 
 }  // namespace
+
+std::unique_ptr<CLI::App> command_line_app(const Program& program) {
+    auto app = std::make_unique<CLI::App>(program.description, "orrery");
+    const auto formatter = std::make_shared<ExamplesFirst>();
+    formatter->column_width(28);
+    app->formatter(formatter);
+    app->allow_extras();            // what is left over is reported with a suggestion
+    app->require_subcommand(0, 1);  // after it, a word is never a second one
+    app->set_help_flag("-h,--help", "Show this help");
+    app->set_version_flag("--version", build_facts_text(build_facts()), "Show the version");
+    std::vector<std::string> first;
+    for (const auto& subcommand : program.subcommands) {
+        first.push_back(subcommand->examples().front());
+        CLI::App* sub = app->add_subcommand(subcommand->name(), subcommand->summary());
+        sub->allow_extras();
+        sub->footer(examples_text(subcommand->examples()));
+        subcommand->declare(*sub);
+    }
+    for (const Elsewhere& other : program.elsewhere) {
+        first.push_back(other.example);
+        CLI::App* sub = app->add_subcommand(other.name, other.summary);
+        sub->prefix_command();  // its arguments are the other program's
+        sub->set_help_flag();
+    }
+    app->footer(examples_text(first));
+    return app;
+}
 
 int run_program(const Program& program, const std::vector<std::string>& args, Console console) {
     const int code = dispatch(program, args, console);

@@ -13,8 +13,6 @@
 
 namespace orrery::cli {
 
-inline constexpr const char* kVersion = "0.1.0";
-
 // A subcommand of another program, for help.
 struct Elsewhere {
     std::string name;
@@ -30,6 +28,10 @@ struct Program {
     // What its subcommands throw beside that of every program's.
     std::span<const FailureRow> failures = {};
 };
+
+// The parser of all its subcommands, each of which has been declared on it: of `program`, which has
+// to outlive it.
+std::unique_ptr<CLI::App> command_line_app(const Program& program);
 
 // `args` without the program's name. A subcommand runs once its outputs are clear
 // (CommandFiles). Everything that a subcommand throws ends here as a message on

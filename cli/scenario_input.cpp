@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/checks/validate_plan.hpp"
@@ -66,7 +67,8 @@ void ScenarioInput::declare(CLI::App& app, CommandFiles& files, const std::strin
         ->type_name("KEY=VALUE")
         ->expected(1)
         ->take_all()
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->check(completed_by(WordSource::settings));
 }
 
 void require_overrides(const std::string& option, const std::vector<std::string>& sets) {

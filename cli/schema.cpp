@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
 #include "plan/exit_code.hpp"
@@ -94,7 +95,8 @@ class Schema : public Subcommand {
 
     void declare(CLI::App& app) override {
         app.add_option("KEY", key_, "A key by its path, its name, or what another stack calls it")
-            ->option_text("KEY");
+            ->option_text("KEY")
+            ->check(completed_by(WordSource::keys));
     }
 
     int run(Console& console) override {

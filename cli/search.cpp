@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/search_report.hpp"
@@ -58,14 +59,16 @@ class Search : public Subcommand {
             ->type_name("KEY=VALUES")
             ->expected(1)
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         app.add_option("--top", options_.top, "List so many layouts")
             ->type_name("N")
             ->check(CLI::Range(1, 1000));
         app.add_option("--objective", objective_,
                        "step_time, tokens_per_s_per_gpu, "
                        "cost_per_token or energy")
-            ->type_name("WORD");
+            ->type_name("WORD")
+            ->check(completed_by(objective_names()));
         app.add_option("--fit-probability", options_.least_fit_probability,
                        "What fits at least so probably counts as fitting")
             ->type_name("P")
@@ -134,14 +137,18 @@ class Search : public Subcommand {
                            most->second.message);
     }
 
-    sim::Objective objective() const {
+    static std::string objective_names() {
         std::string words;
-        for (std::size_t i = 0; i < sim::kObjectives; ++i) {
-            const auto one = static_cast<sim::Objective>(i);
-            if (sim::name(one) == objective_) return one;
-            words += (i > 0 ? ", " : "") + std::string(sim::name(one));
-        }
-        throw UsageError(fmt::format("--objective {}: one of {}", objective_, words));
+        for (std::size_t i = 0; i < sim::kObjectives; ++i)
+            words += (i > 0 ? ", " : "") + std::string(sim::name(static_cast<sim::Objective>(i)));
+        return words;
+    }
+
+    sim::Objective objective() const {
+        for (std::size_t i = 0; i < sim::kObjectives; ++i)
+            if (const auto one = static_cast<sim::Objective>(i); sim::name(one) == objective_)
+                return one;
+        throw UsageError(fmt::format("--objective {}: one of {}", objective_, objective_names()));
     }
 
     // An objective that is the same for all layouts because nobody said a price is none.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/chart.hpp"
+#include "cli/completed_values.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
@@ -52,7 +53,8 @@ class Size : public Subcommand {
             ->type_name("NAME")
             ->expected(1)
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::clusters));
         app.add_option("--carbon-intensity", question_.grams_per_kwh,
                        "Of the grid, grams of CO2 per kWh")
             ->type_name("N");

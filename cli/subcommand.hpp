@@ -40,7 +40,10 @@ namespace orrery::cli {
     X(convert)                \
     X(import)                 \
     X(import_trace)           \
-    X(hang)
+    X(hang)                   \
+    X(commands)               \
+    X(completion)             \
+    X(man)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
 class UsageError : public std::runtime_error {

@@ -7,6 +7,7 @@
 
 #include <exception>
 
+#include "cli/completed_values.hpp"
 #include "cli/layout_search.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
@@ -49,9 +50,12 @@ class SweepCommand : public Subcommand {
             ->required()
             ->expected(1)
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         app.add_flag("--search", search_, "At each point the best layout that fits");
-        app.add_option("--metric", metric_, "What is drawn: " + metric_names())->type_name("WORD");
+        app.add_option("--metric", metric_, "What is drawn: " + metric_names())
+            ->type_name("WORD")
+            ->check(completed_by(metric_names()));
         files()
             .writes(app, "--svg", svg_, svg_output(),
                     "Write a chart: lines of one key, a heat map of two")

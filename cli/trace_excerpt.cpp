@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/completed_values.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/scenario/suggest.hpp"
@@ -135,7 +136,8 @@ void TraceExcerpt::declare(CLI::App& app) {
          "For a viewer: only these steps of each rank's program, from 0, as 0-99")
         ->type_name("VALUES");
     list("--kinds", kinds_, "For a viewer: only these kinds of ops, as gemm,attention,all_reduce")
-        ->type_name("NAME");
+        ->type_name("NAME")
+        ->check(completed_by(WordSource::op_kinds));
     app.add_option("--max-size", most_,
                    "For a viewer: as many ranks as a file of so many bytes holds, as 200M")
         ->type_name("WORD");

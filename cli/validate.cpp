@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "calib/compare/validate.hpp"
+#include "cli/completed_values.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
@@ -32,7 +33,8 @@ class Validate : public Subcommand {
                        "repeatable")
             ->option_text("KEY=VALUE")
             ->take_all()
-            ->allow_extra_args(false);
+            ->allow_extra_args(false)
+            ->check(completed_by(WordSource::settings));
         CLI::Option* leave_out =
             app.add_flag("--leave-out", leave_out_,
                          "Predict each run without what was fitted to runs of its source");

@@ -5,9 +5,9 @@
 #include <QCommandLineParser>
 #include <QStyleFactory>
 
-#include "cli/program.hpp"
 #include "gui/window/main_window.hpp"
 #include "plan/exit_code.hpp"
+#include "trace/program_version.hpp"
 
 namespace {
 
@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     }
     QApplication application(argc, argv);
     QApplication::setApplicationName(QStringLiteral("orrery"));
-    QApplication::setApplicationVersion(QLatin1String(orrery::cli::kVersion));
+    QApplication::setApplicationVersion(
+        QString::fromStdString(std::string(orrery::program_version())));
     QCommandLineParser arguments;
     arguments.setApplicationDescription(
         QStringLiteral("Shows what a training step will do, or what one has done."));

@@ -18,13 +18,13 @@
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/output_kinds.hpp"
-#include "cli/program.hpp"
 #include "cli/run/for_backends.hpp"
 #include "cli/run/self_calibration_report.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
+#include "trace/program_version.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -153,7 +153,7 @@ class Calibrate : public Subcommand {
 
     static measure::Calibration measured_cpu(measure::CalibrationOptions options, bool few,
                                              Console& console) {
-        options.version = kVersion;
+        options.version = std::string(program_version());
         options.scenarios_dir = library_folder();
         measure::Calibration calibration = measure::measure_cpu_profile(options, teller(console));
         if (!calibration.warning.empty())
@@ -175,7 +175,7 @@ class Calibrate : public Subcommand {
         }
         measure::DeviceOptions options;
         options.device = device_;
-        options.version = kVersion;
+        options.version = std::string(program_version());
         options.scenarios_dir = library_folder();
         if (!base_path_.empty()) options.base_path = shipped_or_own(base_path_);
         runtime::SystemLoader loader;
@@ -216,7 +216,7 @@ class Calibrate : public Subcommand {
     }
 
     int import_timings(Console& console) {
-        import_.version = kVersion;
+        import_.version = std::string(program_version());
         import_.output_path = output_.path();
         import_.profile_path = shipped_or_own(import_.profile_path);
         const fit::ImportReport report = fit::import_collectives(import_);

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "cli/program.hpp"
 #include "cli/run/doctor_report.hpp"
+#include "trace/program_version.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -109,7 +109,8 @@ Json backend_json(const runtime::Machine& machine, const runtime::BackendRow& ba
 }  // namespace
 
 Json doctor_json(const runtime::Machine& machine) {
-    Json json = {{"orrery", kVersion}, {"built_with_cuda", or_null(machine.built_with_cuda)}};
+    Json json = {{"orrery", std::string(program_version())},
+                 {"built_with_cuda", or_null(machine.built_with_cuda)}};
     json["host"] = host_json(machine);
     json["driver"] = driver_json(machine.driver);
     json["gpus"] = Json::array();

@@ -1,5 +1,6 @@
 #include "cli/run/run_performing.hpp"
 
+#include "cli/command_line/description.hpp"
 #include "cli/run/runtime_failures.hpp"
 #include "cli/run_subcommands.hpp"
 
@@ -12,6 +13,7 @@ Program performing_program() {
     program.subcommands.push_back(export_command());
     program.subcommands.push_back(calibrate_command());
     program.subcommands.push_back(doctor_command());
+    program.subcommands.push_back(commands_of_orrery_run(performing_program));
     return program;
 }
 

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/program.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/text/text.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
+#include "trace/program_version.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -31,7 +31,7 @@ bool is_of_a_machine(const std::string& pointer) {
 
 runtime::RunStatement run_statement(const TrainRun& run, const Resumption& resumption) {
     runtime::RunStatement statement;
-    statement.emplace_back("the version", kVersion);
+    statement.emplace_back("the version", std::string(program_version()));
     const StatementJson settings = StatementJson::parse(run.resolved_json).flatten();
     for (const auto& [pointer, value] : settings.items())
         if (!is_of_a_machine(pointer)) statement.emplace_back(pointer, value.dump());

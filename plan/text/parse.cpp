@@ -2,6 +2,7 @@
 
 #include "plan/text/reader.hpp"
 #include "plan/text/text.hpp"
+#include "plan/text/version.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -88,8 +89,8 @@ Plan read_plan(Reader& reader) {
     reader.expect_word("orrery");
     reader.expect_word("plan");
     const std::size_t version = reader.place();
-    if (reader.word("version 3 of the text form") != "3")
-        reader.fail_at(version, "version 3 of the text form");
+    const std::string wanted = fmt::format("version {} of the text form", kPlanTextVersion);
+    if (reader.word(wanted) != std::to_string(kPlanTextVersion)) reader.fail_at(version, wanted);
     plan.mesh = read_mesh(reader);
     plan.tokens = read_tokens(reader, plan.mesh);
     reader.expect_word("schedule");

@@ -4,6 +4,7 @@
 #include "plan/text/print_parts.hpp"
 #include "plan/text/spelling.hpp"
 #include "plan/text/text.hpp"
+#include "plan/text/version.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -21,14 +22,14 @@ std::string header(const Plan& plan) {
             others += fmt::format(" before b{}", plan.statistics_before[i]);
     }
     return fmt::format(
-        "orrery plan 3\n"
+        "orrery plan {}\n"
         "mesh           tensor {} context {} data {} pipeline {}{}{}\n"
         "tokens         samples {} sequence {}{} seed {}\n"
         "schedule       {} micro_batches {}\n"
         "conserved      layers {} parameters {} tokens_per_step {}\n"
         "flops          model {} hardware {}\n"
         "contents       blocks {} programs {} exchange b{}{}\n",
-        mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
+        kPlanTextVersion, mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
         mesh.expert > 0 ? fmt::format(" expert {} split {}", mesh.expert, mesh.expert_split) : "",
         mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", tokens.samples, tokens.sequence,
         tokens.zigzag ? " zigzag" : "", tokens.seed, in_quotes(plan.schedule), plan.micro_batches,

@@ -104,16 +104,34 @@ TEST(Docs, CommandsHaveTheOptionsThatPagesGiveThem) {
     EXPECT_GT(options, 30U);
 }
 
-TEST(Docs, ReadmeShowsWhatSimulatePrints) {
+// Every line of the page that is set off, but its command lines.
+std::vector<std::string> set_off_in(const fs::path& page) {
+    std::vector<std::string> lines;
+    std::istringstream in(content_of(page));
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with("    ") && !line.starts_with("    orrery ") &&
+            !line.starts_with("    ./orrery "))
+            lines.push_back(trimmed(line));
+    return lines;
+}
+
+TEST(Docs, ReadmeAndItsPageShowWhatSimulatePrints) {
     const std::string run_file = kTree / "scenarios/runs/gpt3-175b-a100x1024.json";
     const Outcome simulated = run({"simulate", run_file});
     ASSERT_EQ(simulated.code, 0) << simulated.err;
     const std::vector<std::string> printed = lines_of(simulated.out);
-    const std::vector<std::string> shown =
+    const std::vector<std::string> in_readme =
         example_of(kTree / "README.md", "gpt3-175b, one training step");
-    EXPECT_GT(shown.size(), 30U);
-    for (const std::string& line : shown)
+    EXPECT_GT(in_readme.size(), 12U);
+    for (const std::string& line : in_readme)
         EXPECT_NE(std::find(printed.begin(), printed.end(), line), printed.end()) << line;
+    // Its page has all of it, in order, but for the commands that it ends with.
+    std::vector<std::string> whole = set_off_in(kTree / "docs/simulate.md"), expected;
+    for (const std::string& line : printed) {
+        if (line == "next") break;
+        if (!line.empty()) expected.push_back(line);
+    }
+    EXPECT_EQ(whole, expected);
 }
 
 TEST(Docs, TheErrorThatIsShownIsTheOneThatIsPrinted) {

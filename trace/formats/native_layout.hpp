@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/formats/trace_version.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::trace::native {
 
 inline constexpr std::string_view kHeadMagic = "\x89ORRERY\n";
 inline constexpr std::string_view kEndMagic = "ORRY.END";
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = kTraceVersion;
 inline constexpr std::string_view kFormat = "orrery trace";
-inline constexpr std::string_view kTool = "orrery 0.1.0";
 
 inline constexpr std::size_t kHeadBytes = 16;
 inline constexpr std::size_t kFooterBytes = 32;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = kTraceVersion;
 constexpr int kDepth = 8;  // brackets take far more memory than bytes in the file
 
 [[noreturn]] void expected(const std::string& what) {

@@ -7,6 +7,7 @@
 #include "trace/formats/frame_writer.hpp"
 #include "trace/formats/native.hpp"
 #include "trace/formats/native_layout.hpp"
+#include "trace/program_version.hpp"
 #include "trace/sound.hpp"
 
 namespace orrery::trace {
@@ -67,7 +68,7 @@ class NativeWriter {
             events += track.events.size();
         const nlohmann::json header = {
             {"format", kFormat},
-            {"tool", kTool},
+            {"tool", tool_name()},
             {"origin", trace_.origin == Origin::predicted ? "predicted" : "measured"},
             {"step_start_ps", trace_.step_start},
             {"step_end_ps", trace_.step_end},

@@ -4,6 +4,7 @@
 
 #include "trace/formats/native_layout.hpp"
 #include "trace/formats/tables.hpp"
+#include "trace/program_version.hpp"
 
 namespace orrery::trace::viewer {
 namespace {
@@ -63,9 +64,9 @@ std::string display_text(std::string_view text) {
 std::string tables_text(const Trace& trace, const std::vector<std::int32_t>& pids,
                         Picoseconds origin_ps) {
     std::string text = fmt::format(
-        "{{\"format\":\"{}\",\"version\":2,\"tool\":\"{}\",\"origin\":\"{}\",\"origin_ps\":{},"
+        "{{\"format\":\"{}\",\"version\":{},\"tool\":\"{}\",\"origin\":\"{}\",\"origin_ps\":{},"
         "\"step_start_ps\":{},\"step_end_ps\":{},\"tracks\":[",
-        native::kFormat, native::kTool,
+        native::kFormat, kTraceVersion, tool_name(),
         trace.origin == Origin::predicted ? "predicted" : "measured", origin_ps, trace.step_start,
         trace.step_end);
     for (std::size_t t = 0; t < trace.tracks.size(); ++t) {
