@@ -24,9 +24,7 @@ struct Scenario::Content {
 
 struct Prediction::Content {
     Content(Scenario of, cli::SimulationQuestion asked, cli::Simulation answer)
-        : scenario(std::move(of)),
-          question(std::move(asked)),
-          simulation(std::move(answer)) {}
+        : scenario(std::move(of)), question(std::move(asked)), simulation(std::move(answer)) {}
 
     Scenario scenario;
     cli::SimulationQuestion question;

@@ -152,6 +152,7 @@ enum class Verdict : int {
     tight,   // from one half
     exceeds  // below that
 };
+ORRERY_API std::string_view name(Verdict verdict);  // "fits", "tight", "exceeds"
 
 // Memory of one pipeline rank at its peak. peak_bytes is the sum of the seven before it.
 struct StageMemory {

@@ -36,6 +36,10 @@ void require_no_deadlock(const sim::Prediction& prediction) {
 
 }  // namespace
 
+std::string_view name(Verdict verdict) {
+    return sim::name(static_cast<sim::Verdict>(verdict));
+}
+
 Prediction simulate(const Scenario& scenario, const SimulateOptions& options) {
     return with_our_errors([&] {
         const cli::ScenarioInput& input = Access::of(scenario).input;
