@@ -1,22 +1,22 @@
 from os import PathLike
 from typing import Any, Dict, Iterable, List, Literal, Mapping, Optional, Tuple, Union
 
-Overrides = Mapping[str, Any]
-Source = Union[str, PathLike[str], Mapping[str, Any], "Scenario"]
+_Overrides = Mapping[str, Any]
+_Source = Union[str, PathLike[str], Mapping[str, Any], "Scenario"]
 
 def version() -> str: ...
 def library_folder() -> str: ...
 def simulate(
-    scenario: Source,
-    overrides: Optional[Overrides] = None,
+    scenario: _Source,
+    overrides: Optional[_Overrides] = None,
     *,
     unfolded: bool = False,
     draws: int = 0,
     costs: Optional[Union[str, PathLike[str]]] = None,
 ) -> Prediction: ...
 def search(
-    scenario: Source,
-    overrides: Optional[Overrides] = None,
+    scenario: _Source,
+    overrides: Optional[_Overrides] = None,
     *,
     vary: Optional[Mapping[str, Union[str, Iterable[Any]]]] = None,
     objective: Literal["step_time", "tokens_per_s_per_gpu", "cost_per_token", "energy"] = "step_time",
@@ -50,8 +50,8 @@ class Diagnostic:
     def column(self) -> int: ...
 
 class Scenario:
-    def __init__(self, source: Source, overrides: Optional[Overrides] = None) -> None: ...
-    def with_overrides(self, overrides: Optional[Overrides]) -> Scenario: ...
+    def __init__(self, source: _Source, overrides: Optional[_Overrides] = None) -> None: ...
+    def with_overrides(self, overrides: Optional[_Overrides]) -> Scenario: ...
     @property
     def diagnostics(self) -> List[Diagnostic]: ...
     @property
