@@ -46,10 +46,10 @@ struct SearchResult::Content {
 
 struct Access {
     static const Scenario::Content& of(const Scenario& scenario) { return *scenario.content_; }
-    template <typename Value>
-    using ContentOf = typename Value::Content;
-    template <typename Value>
-    static Value value(std::shared_ptr<const ContentOf<Value>> content) {
+    using OfPrediction = Prediction::Content;
+    using OfSearch = SearchResult::Content;
+    template <typename Value, typename Content>
+    static Value value(std::shared_ptr<Content> content) {
         return Value(std::move(content));
     }
 };

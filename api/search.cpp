@@ -39,7 +39,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
         const cli::SearchAnswer answer = cli::searched(input, question_of(options));
         if (!answer.search.errors.empty())
             throw_invalid(answer.search.unreadable, answer.search.errors);
-        auto content = std::make_shared<Access::ContentOf<SearchResult>>(scenario);
+        auto content = std::make_shared<Access::OfSearch>(scenario);
         content->evaluated = answer.result.evaluated;
         content->priced = answer.result.priced;
         content->interrupted = answer.result.stopped;

@@ -53,7 +53,7 @@ Prediction simulate(const Scenario& scenario, const SimulateOptions& options) {
         cli::Simulation simulation = cli::simulated(read, question);
         require_no_deadlock(simulation.prediction);
         question.stop = nullptr;  // the caller's, who may be gone when more is asked
-        return Access::value<Prediction>(std::make_shared<Access::ContentOf<Prediction>>(
+        return Access::value<Prediction>(std::make_shared<Access::OfPrediction>(
             scenario, std::move(question), std::move(simulation)));
     });
 }
