@@ -32,7 +32,7 @@ py::object parsed(const std::string& text) {
 // As `--set` takes a value: JSON, and a word that is no JSON as it stands.
 std::string value_text(const py::handle& value) {
     if (py::isinstance<py::str>(value)) {
-        const auto word = value.cast<std::string>();
+        auto word = value.cast<std::string>();
         const bool reads_as_json = word == "null" || !parsed(word).is_none();
         if (!reads_as_json) return word;
     }
