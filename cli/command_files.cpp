@@ -50,6 +50,25 @@ std::string target_of(const std::string& path) {
     return failed ? path : target.string();
 }
 
+// Empty where nothing speaks against it. `input` is asked of a file that is there: which one it is
+// of those that are read; `word` is what overrides that.
+std::string complaint_about(const NamedOutput& output, bool forced, const char* word,
+                            const std::function<std::string()>& input) {
+    const auto refused = [&](const std::string& why) {
+        return fmt::format("{} {}: {}", output.name, output.path, why);
+    };
+    const Objection objection = objection_to(output.kind, output.path);
+    if (!objection.why.empty() && !objection.can_be_forced) return refused(objection.why);
+    const auto there = status_of(output.path);
+    // A pipe or a terminal has nothing to lose.
+    if (!there || forced || (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode))) return "";
+    if (const std::string found = input(); !found.empty())
+        return refused(fmt::format("{}; {} replaces it", found, word));
+    if (objection.why.empty()) return "";
+    return refused(fmt::format("{}; {} {}", objection.why, word,
+                               output.kind.folder ? "writes into it" : "replaces it"));
+}
+
 }  // namespace
 
 Objection objection_to(const OutputKind& kind, const std::string& path) {
@@ -116,21 +135,22 @@ std::string CommandFiles::input_at(const std::string& path) const {
     return "";
 }
 
-// Empty where nothing speaks against it.
 std::string CommandFiles::complaint_about(const NamedOutput& output) const {
-    const auto refused = [&](const std::string& why) {
-        return fmt::format("{} {}: {}", output.name, output.path, why);
-    };
-    const Objection objection = objection_to(output.kind, output.path);
-    if (!objection.why.empty() && !objection.can_be_forced) return refused(objection.why);
-    const auto there = status_of(output.path);
-    // A pipe or a terminal has nothing to lose.
-    if (!there || force_ || (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode))) return "";
-    if (const std::string input = input_at(output.path); !input.empty())
-        return refused(input + "; --force replaces it");
-    if (objection.why.empty()) return "";
-    return refused(fmt::format("{}; --force {}", objection.why,
-                               output.kind.folder ? "writes into it" : "replaces it"));
+    return cli::complaint_about(output, force_, "--force", [&] { return input_at(output.path); });
+}
+
+std::string cleared_path(const NamedOutput& output, const std::vector<std::string>& read,
+                         bool overwrite) {
+    const std::string complaint = complaint_about(output, overwrite, "overwrite", [&] {
+        const auto there = status_of(output.path);
+        const bool is_read = std::any_of(read.begin(), read.end(), [&](const std::string& path) {
+            const auto status = status_of(path);
+            return status && same_file(*status, *there);
+        });
+        return std::string(is_read ? "this is read" : "");
+    });
+    if (!complaint.empty()) throw UsageError(complaint);
+    return target_of(output.path);
 }
 
 void CommandFiles::clear() {

@@ -52,6 +52,12 @@ struct NamedOutput {
     OutputKind kind;
 };
 
+// Where to write an output that is no option of a command: of a symbolic link what it leads to.
+// Throws UsageError where something speaks against it: one of `read` stands there, or what is not
+// of its kind; what `overwrite` permits all the same.
+std::string cleared_path(const NamedOutput& output, const std::vector<std::string>& read,
+                         bool overwrite);
+
 class CommandFiles {
   public:
     using Paths = std::function<std::vector<std::string>()>;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct ReportInput {
     // `read` is what the scenario is from.
     void ask_further(const plan::ReadResult& read, const std::string& subcommand,
                      const Console& console);
+    // The same without a word; `step` is called before each simulation, and may throw.
+    void ask_further(const plan::ReadResult& read, const std::function<void()>& step);
 
     // What people call the devices.
     const char* device_word() const { return profile.hardware.cpu ? "device" : "GPU"; }

@@ -1,5 +1,8 @@
 #include "cli/scenario_input.hpp"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <algorithm>
 #include <iostream>
 #include <system_error>
@@ -48,6 +51,18 @@ class WithText : public MachineFiles {
     std::string path_;
     const std::optional<std::string>& text_;
 };
+
+// The program, or the shared library that it has been loaded with or from.
+std::filesystem::path binary_of_this_code() {
+    static const char place = 0;
+    Dl_info found{};
+    link_map* loaded = nullptr;
+    void** const extra = reinterpret_cast<void**>(&loaded);
+    std::error_code failed;
+    if (dladdr1(&place, &found, extra, RTLD_DL_LINKMAP) != 0 && *loaded->l_name != '\0')
+        return std::filesystem::canonical(loaded->l_name, failed);
+    return std::filesystem::read_symlink("/proc/self/exe", failed);  // a program has no name there
+}
 
 }  // namespace
 
@@ -145,7 +160,7 @@ const plan::ReadResult& ScenarioInput::content() const {
 
 plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
     plan::ReadResult result = content();
-    if (!result.scenario && own == OwnProfile::make)
+    if (!result.scenario && own == OwnProfile::make && own_profile == OwnProfile::make)
         result = read_own(WithText(&console.err, file, given));
     check_plan(result);
     if (!result.errors.empty()) {
@@ -188,8 +203,8 @@ plan::ReadResult ScenarioInput::read_all_with(const std::vector<std::string>& ch
                                               OwnProfile own) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    const WithText files(own == OwnProfile::make ? &std::cerr : nullptr, file, given);
-    return read_file(all, files);
+    const bool make = own == OwnProfile::make && own_profile == OwnProfile::make;
+    return read_file(all, WithText(make ? &std::cerr : nullptr, file, given));
 }
 
 plan::UnsettledScenario ScenarioInput::read_unsettled(
@@ -197,19 +212,21 @@ plan::UnsettledScenario ScenarioInput::read_unsettled(
     require_overrides(option, sets);
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::read_unsettled(file, all, library_folder(), WithText(&std::cerr, file, given));
+    std::ostream* const told = own_profile == OwnProfile::make ? &std::cerr : nullptr;
+    return plan::read_unsettled(file, all, library_folder(), WithText(told, file, given));
 }
 
-std::string library_folder(const std::filesystem::path& program) {
-    const auto installed = program.parent_path().parent_path() / "share/orrery/scenarios";
+std::string library_folder(const std::filesystem::path& binary) {
+    const auto installed = binary.parent_path().parent_path() / "share/orrery/scenarios";
     std::error_code ignored;
     return std::filesystem::is_directory(installed, ignored) ? installed.string()
                                                              : ORRERY_SCENARIO_DIR;
 }
 
 std::string library_folder() {
-    std::error_code ignored;
-    return library_folder(std::filesystem::read_symlink("/proc/self/exe", ignored));
+    // Looked up once: a path that a library was loaded by may be relative to another folder later.
+    static const std::filesystem::path binary = binary_of_this_code();
+    return library_folder(binary);
 }
 
 int exit_code_of(const plan::ReadResult& result) {

@@ -28,6 +28,8 @@ struct ScenarioInput {
     std::vector<std::string> sets;
     std::string option = "--set";
     std::optional<std::string> given;  // FILE's text, where it is no file yet
+    // `find`: whoever reads, no profile is made, and nothing printed on standard error.
+    OwnProfile own_profile = OwnProfile::make;
 
     // `files` learns what the scenario reads.
     void declare(CLI::App& app, CommandFiles& files);
@@ -80,10 +82,10 @@ struct ScenarioInput {
 void require_overrides(const std::string& option, const std::vector<std::string>& sets);
 
 // Where models, clusters, profiles and frameworks lie that a scenario does not bring itself.
-// Beside the program where it is installed (<prefix>/share/orrery/scenarios), else in the source
-// tree that it was built from.
+// Beside the program, or the shared library, that this code is part of where that is installed
+// (<prefix>/share/orrery/scenarios), else in the source tree that it was built from.
 std::string library_folder();
-std::string library_folder(const std::filesystem::path& program);  // of a program of this name
+std::string library_folder(const std::filesystem::path& binary);  // of one of this name
 
 // What of a path names the file.
 inline std::string file_name(const std::string& path) {

@@ -1,7 +1,6 @@
 // orrery search: which layout of a model on a cluster is fastest, among all that fit.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <optional>
 
@@ -11,10 +10,10 @@
 #include "cli/completed_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
-#include "cli/search_report.hpp"
+#include "cli/search_question.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
-#include "trace/formats/trace_file.hpp"
+#include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -53,7 +52,7 @@ class Search : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
-        app.add_option("--vary", varies_,
+        app.add_option("--vary", question_.varies,
                        "Try these values of a key; without, and without a key that is \"auto\", "
                        "all usual layouts; repeatable")
             ->type_name("KEY=VALUES")
@@ -61,22 +60,22 @@ class Search : public Subcommand {
             ->take_all()
             ->allow_extra_args(false)
             ->check(completed_by(WordSource::settings));
-        app.add_option("--top", options_.top, "List so many layouts")
+        app.add_option("--top", question_.options.top, "List so many layouts")
             ->type_name("N")
-            ->check(CLI::Range(1, 1000));
-        app.add_option("--objective", objective_,
+            ->check(CLI::Range(std::size_t{1}, kMostListed));
+        app.add_option("--objective", question_.objective,
                        "step_time, tokens_per_s_per_gpu, "
                        "cost_per_token or energy")
             ->type_name("WORD")
-            ->check(completed_by(objective_names()));
-        app.add_option("--fit-probability", options_.least_fit_probability,
+            ->check(completed_by(objective_words()));
+        app.add_option("--fit-probability", question_.options.least_fit_probability,
                        "What fits at least so probably counts as fitting")
             ->type_name("P")
             ->check(CLI::Range(0.0, 1.0));
-        app.add_option("--memory-margin", margin_percent_,
+        app.add_option("--memory-margin", question_.memory_margin_percent,
                        "What fits leaves so much of the device's memory free")
             ->type_name("PERCENT")
-            ->check(CLI::Range(0.0, 99.0));
+            ->check(CLI::Range(0.0, kMostMarginPercent));
         app.add_flag("--explain", explain_,
                      "Compare the best with the next one and the file's own layout");
         files()
@@ -89,33 +88,27 @@ class Search : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        options_.objective = objective();
-        const std::vector<Vary> varies = parse_all_varies(varies_);
-        const LayoutSearch search = layout_search(input_, varies);
-        if (!search.errors.empty()) {
-            console.err << plan::format_text(search.errors);
-            if (json_) console.out << plan::format_json(search.errors);
-            return search.unreadable ? kExitUnreadable : kExitInvalidScenario;
-        }
-        require_price(search);
         const CatchInterrupt catching;
-        options_.stop = &interrupted;
-        const auto begin = std::chrono::steady_clock::now();
-        options_.memory_margin = margin_percent_ / 100;
+        sim::SearchOptions& options = question_.options;
+        options.stop = &interrupted;
         std::optional<Progress> progress;
         progress.emplace(console, name(), "pricing layouts");
-        options_.progress = [&](double done) { progress->at(done); };
+        options.progress = [&](double done) { progress->at(done); };
         bool simulating = false;
-        options_.simulating = [&](double done) {
+        options.simulating = [&](double done) {
             if (!simulating) progress.emplace(console, name(), "simulating those that may be best");
             simulating = true;
             progress->at(done);
         };
-        const sim::SearchResult result = sim::search(search.bases, options_);
+        const SearchAnswer answer = searched(input_, question_);
         progress.reset();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        const SearchReport report{
-            input_, search, options_, result, took.count(), own_layout(input_), explain_};
+        if (const LayoutSearch& search = answer.search; !search.errors.empty()) {
+            console.err << plan::format_text(search.errors);
+            if (json_) console.out << plan::format_json(search.errors);
+            return search.unreadable ? kExitUnreadable : kExitInvalidScenario;
+        }
+        const sim::SearchResult& result = answer.result;
+        const SearchReport report = answer.report(input_, explain_);
         console.out << (json_ ? search_json(report) : search_text(report, console));
         if (!output_.empty() && !result.layouts.empty())
             trace::write_file(output_.path(), input_.assembled(result.layouts.front().sets));
@@ -137,42 +130,8 @@ class Search : public Subcommand {
                            most->second.message);
     }
 
-    static std::string objective_names() {
-        std::string words;
-        for (std::size_t i = 0; i < sim::kObjectives; ++i)
-            words += (i > 0 ? ", " : "") + std::string(sim::name(static_cast<sim::Objective>(i)));
-        return words;
-    }
-
-    sim::Objective objective() const {
-        for (std::size_t i = 0; i < sim::kObjectives; ++i)
-            if (const auto one = static_cast<sim::Objective>(i); sim::name(one) == objective_)
-                return one;
-        throw UsageError(fmt::format("--objective {}: one of {}", objective_, objective_names()));
-    }
-
-    // An objective that is the same for all layouts because nobody said a price is none.
-    void require_price(const LayoutSearch& search) const {
-        for (const sim::SearchBase& base : search.bases) {
-            const plan::Cluster& cluster = base.read.scenario->cluster;
-            if (options_.objective == sim::Objective::cost_per_token &&
-                cluster.usd_per_hour(cluster.devices()) <= 0)
-                throw UsageError(
-                    "--objective cost_per_token: the cluster has no price; --set "
-                    "cluster.price_usd_per_gpu_hour=USD says one");
-            if (options_.objective == sim::Objective::energy &&
-                cluster.site_power_w(cluster.devices()) <= 0)
-                throw UsageError(
-                    "--objective energy: the cluster does not say what a device "
-                    "draws; --set cluster.power_w_per_gpu=WATTS does");
-        }
-    }
-
     ScenarioInput input_;
-    std::vector<std::string> varies_;
-    std::string objective_ = "step_time";
-    sim::SearchOptions options_;
-    double margin_percent_ = 0;
+    SearchQuestion question_;
     OutputPath output_;
     bool explain_ = false;
     bool json_ = false;

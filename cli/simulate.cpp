@@ -1,21 +1,20 @@
 // orrery simulate: what a scenario's training step takes, in time, memory and money.
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "cli/chakra_output.hpp"
 #include "cli/output_kinds.hpp"
-#include "cli/progress.hpp"
 #include "cli/report.hpp"
-#include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
+#include "cli/simulation.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/trace_excerpt.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
-#include "sim/replay/measured.hpp"
 #include "trace/atomic_file.hpp"
 #include "trace/formats/memory_snapshot.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -64,7 +63,7 @@ class Simulate : public Subcommand {
         app.add_option("--draws", draws_,
                        "Also the spread of steps over so many draws of stragglers and jitter")
             ->type_name("N")
-            ->check(CLI::Range(1, 10'000, std::string{}));
+            ->check(CLI::Range(std::int64_t{1}, kMostDraws, std::string{}));
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -76,43 +75,27 @@ class Simulate : public Subcommand {
         if (excerpt_.any() && trace_file_.empty())
             throw UsageError("--ranks, --steps, --kinds and --max-size need --trace");
         excerpt_.check(trace_file_.typed());
-        const plan::ReadResult read = input_.read(console, json_);
+        plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const plan::Cluster& cluster = read.scenario->cluster;
-        if (draws_ > 0 && !cluster.stragglers.any() && !cluster.jitter.any())
-            throw UsageError(
-                "--draws needs something to draw: cluster.stragglers (--set "
-                "cluster.stragglers=megascale) or cluster.jitter");
-        if (draws_ > 0 && !costs_file_.empty())
-            throw UsageError(
-                "--draws and --costs exclude each other: what was measured is one draw");
-        const sim::Profile profile = sim::load_profiles(cluster);
-        std::optional<sim::MeasuredCosts> costs;
-        if (!costs_file_.empty()) {
-            trace::Trace measured = trace::read_trace(costs_file_);
-            if (measured.facts.ranks_per_device > 1)
-                console.err << "orrery simulate: warning: " << costs_file_
-                            << ": several ranks shared a GPU: its times say nothing\n";
-            costs.emplace(std::move(measured), costs_file_);
-        }
         std::optional<plan::Plan> own;  // whose ops are written
         if (chakra_.wanted() && input_.plan() == nullptr) own = plan::build_plan(*read.scenario);
         const plan::Plan* const plan = own ? &*own : input_.plan();
-        sim::SimulateOptions how;
-        how.unfolded = unfolded_;
-        how.costs = costs ? &*costs : nullptr;
-        how.keep_trace =
+        SimulationQuestion question;
+        question.unfolded = unfolded_;
+        question.costs_file = costs_file_;
+        question.draws = draws_;
+        question.keep_trace =
             !trace_file_.empty() || !snapshot_file_.empty() || chakra_.wanted() || timeline_;
-        how.plan = plan;
-        how.draws = draws_;
-        sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile, how, read.resolved_json);
-        if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
-        ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
-        if (!timeline_) report.ask_further(read, name(), console);
+        question.plan = plan;
+        const Simulation simulation = simulated(std::move(read), question);
+        for (const std::string& warning : simulation.warnings)
+            console.err << "orrery simulate: warning: " << warning << '\n';
+        const sim::Prediction& prediction = simulation.prediction;
+        ReportInput report = simulation.report(input_);
+        if (!timeline_) report.ask_further(simulation.read, name(), console);
         print(report, console);
         if (!trace_file_.empty()) excerpt_.write(prediction.trace, trace_file_, name(), console);
-        if (!snapshot_file_.empty()) write_snapshot(*read.scenario, prediction);
+        if (!snapshot_file_.empty()) write_snapshot(report.scenario, prediction);
         if (!prediction.stuck.empty()) return kExitInternal;
         if (chakra_.wanted()) chakra_.write(*plan, &prediction.trace);
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 #include "plan/scenario/key_tables.hpp"
@@ -32,9 +33,11 @@ std::string shown(double value) {
     return plain(value).dump();
 }
 
-// For names and words that readers make as they go.
+// For names and words that readers make as they go, on whatever threads.
 std::string_view kept(std::string_view text) {
+    static std::mutex one_at_a_time;
     static std::set<std::string, std::less<>> all;
+    const std::lock_guard<std::mutex> held(one_at_a_time);
     return *all.emplace(text).first;
 }
 

@@ -1,0 +1,61 @@
+#include "cli/simulation.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/report_sections.hpp"
+#include "cli/subcommand.hpp"
+#include "sim/replay/measured.hpp"
+#include "trace/formats/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+void require_draws(const plan::Cluster& cluster, const SimulationQuestion& question) {
+    if (question.draws == 0) return;
+    if (question.draws < 0 || question.draws > kMostDraws)
+        throw UsageError(fmt::format("--draws {}: from 1 to {}", question.draws, kMostDraws));
+    if (!cluster.stragglers.any() && !cluster.jitter.any())
+        throw UsageError(
+            "--draws needs something to draw: cluster.stragglers (--set "
+            "cluster.stragglers=megascale) or cluster.jitter");
+    if (!question.costs_file.empty())
+        throw UsageError("--draws and --costs exclude each other: what was measured is one draw");
+}
+
+}  // namespace
+
+ReportInput Simulation::report(const ScenarioInput& arguments) const {
+    return {*read.scenario, profile, prediction, arguments, read.resolved_json};
+}
+
+Simulation simulated(plan::ReadResult read, const SimulationQuestion& question) {
+    const plan::Cluster& cluster = read.scenario->cluster;
+    require_draws(cluster, question);
+    Simulation answer;
+    answer.profile = sim::load_profiles(cluster);
+    std::optional<sim::MeasuredCosts> costs;
+    if (!question.costs_file.empty()) {
+        trace::Trace measured = trace::read_trace(question.costs_file);
+        if (measured.facts.ranks_per_device > 1)
+            answer.warnings.push_back(fmt::format(
+                "{}: several ranks shared a GPU: its times say nothing", question.costs_file));
+        costs.emplace(std::move(measured), question.costs_file);
+    }
+    sim::SimulateOptions how;
+    how.unfolded = question.unfolded;
+    how.costs = costs ? &*costs : nullptr;
+    how.keep_trace = question.keep_trace;
+    how.plan = question.plan;
+    how.stop = question.stop;
+    how.draws = question.draws;
+    answer.prediction = sim::simulate(*read.scenario, answer.profile, how, read.resolved_json);
+    if (answer.prediction.prices)
+        answer.prediction.trace.facts.prices = prices_text(*answer.prediction.prices);
+    answer.read = std::move(read);
+    return answer;
+}
+
+}  // namespace orrery::cli
