@@ -16,6 +16,7 @@ struct GoodputReport {
     const sim::Goodput& goodput;
     const sim::GoodputOptions& options;
     std::string assumed;  // preset of failures, where the scenario names none
+    bool step_measured = false;  // --step-time
 };
 
 std::string goodput_text(const GoodputReport& report, const Console& console);
