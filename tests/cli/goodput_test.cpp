@@ -92,6 +92,38 @@ TEST(GoodputCommand, TakesAStepThatWasMeasured) {
     EXPECT_TRUE(printed.at("feed").at("storm").is_null()) << "training waits for the write";
 }
 
+TEST(GoodputCommand, SaysHowDataCome) {
+    // Data of 1 kB a token, read three times; disks hold them all.
+    const Outcome outcome =
+        goodput({"--tokens", "3e10", "--json", "--set", "storage=deepseek-3fs", "--set",
+                 "storage.dataset_tokens=1e10", "--set", "storage.bytes_per_token=1000", "--set",
+                 "storage.read_GBps=0.05", "--set", "storage.cache=local", "--set",
+                 "storage.reshuffled=true", "--set",
+                 R"(cluster.storage={"capacity_GB": 30000, "read_GBps": 25, "write_GBps": 15,
+                             "latency_us": 100})"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out), feed = printed.at("feed");
+    EXPECT_EQ(feed.at("storage_limit"), "store_bandwidth");
+    EXPECT_NEAR(feed.at("epochs").get<double>(), 3, 1e-3);
+    EXPECT_EQ(feed.at("cold").at("hits"), 0);
+    EXPECT_NEAR(feed.at("cold").at("stretch").get<double>(),
+                printed.at("data").at("needed_GBps").get<double>() / 0.05, 1e-6);
+    EXPECT_GT(feed.at("starved_fraction"), 0.1);
+    EXPECT_NEAR(printed.at("breakdown_days").at("data").get<double>(),
+                printed.at("breakdown_days").at("steps").get<double>() *
+                    (printed.at("data").at("stretch").get<double>() - 1),
+                1e-6);
+    EXPECT_LT(feed.at("chain_s"), feed.at("from_store_s"));
+    bool told = false;
+    for (const json& change : printed.at("changes"))
+        if (change.at("change") == "the data are on the nodes' disks before training begins")
+            told = true;
+    EXPECT_TRUE(told);
+    const Outcome unknown = goodput({"--set", "storage=llama3"});
+    EXPECT_EQ(unknown.code, 5);
+    EXPECT_THAT(unknown.err, HasSubstr("storage/llama3-tectonic.json"));
+}
+
 TEST(GoodputCommand, RefusesWhatItCannotAnswer) {
     const Outcome endless = goodput({"--set", "training.tokens=0"});
     EXPECT_EQ(endless.code, 2);
