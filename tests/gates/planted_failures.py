@@ -126,7 +126,8 @@ def predict(programs, steps, measured, mean_s):
                    "save_overhead_s": measured["stall_s"],
                    "causes": [{"cause": "killed", "of": "device", "mean_hours": mean_s * RANKS / 3600,
                                "replaces_node": False}]}
-    storage = {"node_GBps": measured["write_GBps"]}
+    # What a recovery takes was measured whole: loading is in it, and reading takes nothing more.
+    storage = {"node_GBps": 1e6, "write_GBps": measured["write_GBps"]}
     words = [programs / "orrery", "goodput", ROOT / "scenarios/runs/tiny-gpt.json", "--json", "--runs", "2000",
              "--step-time", str(measured["step_s"])]
     for each in [*SETS, f"run.steps={steps}", "run.checkpoint.path=unused", "training.tokens=0",
