@@ -1,5 +1,5 @@
 #include "api/content.hpp"
-#include "cli/program.hpp"
+#include "trace/program_version.hpp"
 
 namespace orrery {
 inline namespace v1 {
@@ -31,7 +31,7 @@ Scenario read_now(cli::ScenarioInput input) {
 }  // namespace
 
 std::string version() {
-    return cli::kVersion;
+    return std::string(program_version());
 }
 
 std::string library_folder() {

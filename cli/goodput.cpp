@@ -47,6 +47,10 @@ class GoodputCommand : public Subcommand {
         input_.declare(app, files());
         app.add_option("--tokens", tokens_, "Of the run; else the scenario's training.tokens")
             ->type_name("N");
+        app.add_option("--step-time", step_s_,
+                       "Of a step as it was measured, in seconds; simulated unless given")
+            ->type_name("S")
+            ->check(CLI::PositiveNumber);
         app.add_option("--runs", options_.runs, "Runs that are drawn; 1000 unless given")
             ->type_name("N")
             ->check(CLI::Range(1, 1'000'000));
@@ -70,15 +74,17 @@ class GoodputCommand : public Subcommand {
         const plan::Scenario& scenario = *read.scenario;
         if (sim::steps_of_run(scenario) <= 0)
             throw UsageError("--tokens N: the scenario does not say how long the run is");
-        const sim::Prediction prediction = step_of(scenario);
+        sim::Prediction prediction = step_of(scenario);
         if (!prediction.stuck.empty()) {
             console.err << "orrery goodput: internal error: the plan deadlocks\n"
                         << prediction.stuck;
             return kExitInternal;
         }
+        if (step_s_) prediction = measured(std::move(prediction), *step_s_);
         const sim::Goodput goodput =
             sim::predict_goodput(scenario, prediction, degraded_step_s(scenario), options_);
-        const GoodputReport report = {scenario, prediction, goodput, options_, assumed};
+        const GoodputReport report = {scenario, prediction, goodput,
+                                      options_, assumed,    step_s_.has_value()};
         console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
         if (goodput.unended > 0)
             console.err << fmt::format(
@@ -98,6 +104,15 @@ class GoodputCommand : public Subcommand {
         return sim::simulate(scenario, sim::load_profiles(scenario.cluster), how, "");
     }
 
+    // A step that was measured has no interval of a model's error.
+    static sim::Prediction measured(sim::Prediction prediction, double step_s) {
+        prediction.throughput.tokens_per_s =
+            static_cast<double>(prediction.conserved.tokens_per_step) / step_s;
+        prediction.step.time_s = step_s;
+        prediction.step.interval_parts = {};
+        return prediction;
+    }
+
     // Of the first layout that a run goes on in when it lost a node; 0: the scenario names none.
     double degraded_step_s(const plan::Scenario& scenario) const {
         for (const plan::ElasticLayout& layout : scenario.run.elastic_layouts) {
@@ -110,7 +125,7 @@ class GoodputCommand : public Subcommand {
     }
 
     ScenarioInput input_;
-    std::optional<double> tokens_;
+    std::optional<double> tokens_, step_s_;
     sim::GoodputOptions options_;
     bool json_ = false;
 };

@@ -135,6 +135,36 @@ std::string checkpoint_text(const GoodputReport& report, const Console& console)
     return text;
 }
 
+const char* words_of(sim::FeedLimit limit) {
+    switch (limit) {
+        case sim::FeedLimit::node_links:
+            return "the nodes' links";
+        case sim::FeedLimit::store_bandwidth:
+            return "its bandwidth";
+        case sim::FeedLimit::store_reads:
+            return "reads a second";
+        case sim::FeedLimit::reads_in_flight:
+            return "reads in flight";
+    }
+    return "";
+}
+
+std::string cache_text(const GoodputReport& report) {
+    const sim::DataFeed& feed = report.goodput.feed;
+    if (feed.as_read_s <= 0) return "";
+    std::string text =
+        labelled("disks", fmt::format("give {} of the first epoch and {} of the last of {}",
+                                      percent_text(feed.cold_hits), percent_text(feed.warm_hits),
+                                      digits_text(feed.epochs)));
+    std::string ways = fmt::format("{} as they are read, {} from storage before training",
+                                   span_text(feed.as_read_s), span_text(feed.from_store_s));
+    if (feed.chain_s > 0)
+        ways += fmt::format(", {} along a chain of nodes", span_text(feed.chain_s));
+    text += labelled("warming", ways);
+    return text + labelled("new node", fmt::format("training waits {} until its disk is filled",
+                                                   span_text(feed.rewarm_s)));
+}
+
 std::string feed_text(const GoodputReport& report, const Console& console) {
     const sim::DataFeed& feed = report.goodput.feed;
     std::string text =
@@ -144,9 +174,21 @@ std::string feed_text(const GoodputReport& report, const Console& console) {
                                      scaled_text(feed.from_storage_GBps * 1e9, "B/s"),
                                      digits_text(feed.available_GBps)));
     if (feed.stretch > 1)
-        text += labelled("starved", fmt::format("steps take {} x as long", feed.stretch));
+        text += labelled(
+            "starved",
+            fmt::format("{} of the time; steps take {} x as long in the first epoch, {} "
+                        "x in the last; storage ends at {}",
+                        percent_text(feed.starved_fraction()), digits_text(feed.cold_stretch),
+                        digits_text(feed.warm_stretch), words_of(feed.limit)));
+    text += cache_text(report);
+    if (const auto& storm = report.goodput.storm; storm && storm->starved_s > 0)
+        text += labelled(
+            "storm",
+            fmt::format("a checkpoint leaves {} for data: training waits {} each time",
+                        scaled_text(storm->feed_GBps * 1e9, "B/s"), span_text(storm->starved_s)));
     return text +
-           labelled("size", fmt::format("{} for the run's tokens", bytes_text(feed.dataset_bytes)));
+           labelled("size", fmt::format("{} {}", bytes_text(feed.dataset_bytes),
+                                        feed.epochs == 1 ? "for the run's tokens" : "an epoch"));
 }
 
 std::string changes_text(const GoodputReport& report, const Console& console) {
@@ -175,8 +217,9 @@ std::string goodput_text(const GoodputReport& report, const Console& console) {
     std::string text = console.bold(fmt::format(
         "{}, a run of {} tokens on {}\n", report.scenario.model.name, counted_text(goodput.tokens),
         devices_line(report.scenario.cluster, report.scenario.layout.ranks())));
-    text += labelled("steps", fmt::format("{} of {}, simulated", whole_text(goodput.steps),
-                                          seconds_text(report.prediction.step.time_s)));
+    text += labelled("steps", fmt::format("{} of {}, {}", whole_text(goodput.steps),
+                                          seconds_text(report.prediction.step.time_s),
+                                          report.step_measured ? "measured" : "simulated"));
     text += labelled(
         "failures",
         fmt::format("{}{}", reliability.name.empty() ? "as said" : reliability.name,
@@ -213,9 +256,9 @@ std::string goodput_text(const GoodputReport& report, const Console& console) {
 std::string goodput_json(const GoodputReport& report) {
     const sim::Goodput& goodput = report.goodput;
     const double step_s = goodput.model.work_s / static_cast<double>(goodput.steps);
-    const auto or_none = [](double hours) { return hours == 0 ? Json(nullptr) : Json(hours); };
+    const auto some = [](double value) { return value == 0 ? Json(nullptr) : Json(value); };
     Json json = {
-        {"hours_between_failures", or_none(goodput.hours_between_failures)},
+        {"hours_between_failures", some(goodput.hours_between_failures)},
         {"effective_fraction", goodput.effective_fraction},
         {"days", goodput.days},
         {"interval_days", {goodput.low_days, goodput.high_days}},
@@ -255,6 +298,23 @@ std::string goodput_json(const GoodputReport& report) {
                     {"available_GBps", feed.available_GBps},
                     {"dataset_bytes", feed.dataset_bytes},
                     {"stretch", feed.stretch}};
+    json["feed"] = {{"samples_per_s", feed.samples_per_s},
+                    {"reads_per_s", feed.reads_per_s},
+                    {"storage_limit", sim::name(feed.limit)},
+                    {"epochs", feed.epochs},
+                    {"starved_fraction", feed.starved_fraction()},
+                    {"cold", {{"hits", feed.cold_hits}, {"stretch", feed.cold_stretch}}},
+                    {"warm", {{"hits", feed.warm_hits}, {"stretch", feed.warm_stretch}}},
+                    {"warming_s", feed.warming_s},
+                    {"as_read_s", some(feed.as_read_s)},
+                    {"from_store_s", some(feed.from_store_s)},
+                    {"chain_s", some(feed.chain_s)},
+                    {"rewarm_s", feed.rewarm_s},
+                    {"storm", nullptr}};
+    if (const auto& storm = goodput.storm)
+        json["feed"]["storm"] = {{"feed_GBps", storm->feed_GBps},
+                                 {"write_s", storm->write_s},
+                                 {"starved_s", storm->starved_s}};
     json["causes"] = Json::array();
     for (const sim::RunCause& cause : goodput.model.causes)
         json["causes"].push_back({{"cause", cause.name},

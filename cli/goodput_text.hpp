@@ -15,7 +15,8 @@ struct GoodputReport {
     const sim::Prediction& prediction;
     const sim::Goodput& goodput;
     const sim::GoodputOptions& options;
-    std::string assumed;  // preset of failures, where the scenario names none
+    std::string assumed;         // preset of failures, where the scenario names none
+    bool step_measured = false;  // --step-time
 };
 
 std::string goodput_text(const GoodputReport& report, const Console& console);

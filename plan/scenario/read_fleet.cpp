@@ -110,6 +110,7 @@ const Keys<Reliability>& reliability_keys() {
 
 const Keys<SharedStorage>& shared_storage_keys() {
     static const Keys<SharedStorage> keys = {
+        text<&SharedStorage::name>("name", "What reports call it"),
         number<&SharedStorage::node_GBps>("node_GBps", "Of one node, reading or writing", kPositive)
             .in("GB/s"),
         number<&SharedStorage::write_GBps>("write_GBps",
@@ -121,7 +122,43 @@ const Keys<SharedStorage>& shared_storage_keys() {
         number<&SharedStorage::bytes_per_token>("bytes_per_token", "Of the data as it is stored",
                                                 kPositive),
         number<&SharedStorage::cached_share>(
-            "cached_share", "Of the data, what nodes read from their own disks", {0, 1}),
+            "cached_share",
+            "Of the data, what nodes read from their own disks, where no cache is said", {0, 1}),
+        number<&SharedStorage::dataset_tokens>(
+            "dataset_tokens", "Of one epoch; 0: those of the run, each read once", {0, 1e18}),
+        number<&SharedStorage::tokens_per_read>("tokens_per_read",
+                                                "Of one read; 0: of a whole sequence", {0, 1e12}),
+        number<&SharedStorage::reads_per_s>(
+            "reads_per_s", "That storage answers, of all nodes together; 0: as many as come",
+            {0, 1e12}),
+        number<&SharedStorage::read_latency_ms>(
+            "read_latency_ms", "Until a read is answered, its bytes aside", {0, 1e6})
+            .in("ms"),
+        count<&SharedStorage::reads_in_flight>("reads_in_flight",
+                                               "Of one node: its loaders' workers × what each asks "
+                                               "for ahead",
+                                               {1, 1'000'000}),
+        number<&SharedStorage::read_jitter>(
+            "read_jitter",
+            "Standard deviation of the time that a step's data take, relative to its mean; "
+            "lognormal",
+            {0, 10}),
+        count<&SharedStorage::prefetch_steps>(
+            "prefetch_steps", "Steps whose data loaders hold ready", {1, 1'000'000}),
+        choice<&SharedStorage::cache>("cache",
+                                      "Whose disks (cluster.storage) keep what was read: a node's "
+                                      "own, or those of all nodes together"),
+        choice<&SharedStorage::eviction>("eviction",
+                                         "What a full cache throws out: what was used longest ago, "
+                                         "or nothing"),
+        flag<&SharedStorage::reshuffled>(
+            "reshuffled", "Each epoch deals samples out anew between nodes, not within them alone"),
+        choice<&SharedStorage::warming>("warming",
+                                        "How the cache is filled: by the first epoch, or before "
+                                        "training, by each node or from node to node"),
+        number<&SharedStorage::chunk_MB>("chunk_MB", "That a node of the chain passes on",
+                                         kPositive)
+            .in("MB"),
         source_note<SharedStorage>(),
     };
     return keys;

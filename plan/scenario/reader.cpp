@@ -109,6 +109,7 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
     follow_other_nodes(reading, folders);
     follow_stragglers(reading, folders);
     follow_reference(reading, "/reliability", "reliability", Source::Kind::preset, folders);
+    follow_reference(reading, "/storage", "storage", Source::Kind::preset, folders);
     // One may name a file whose keys the next changes.
     apply_key_overrides(reading, sets, [&] {
         follow_other_nodes(reading, folders);

@@ -36,6 +36,7 @@ constexpr Row kRules[] = {
     {as_rule<check_batch_ramp>},
     {as_rule<check_zero>},
     {as_rule<check_offload>},
+    {as_rule<check_data_cache>},
     {[](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
         check_fp8(reading, scenario);
     }},

@@ -20,6 +20,7 @@ void check_batch_ramp(Reading& reading, const Scenario& scenario);
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_zero(Reading& reading, const Scenario& scenario);
 void check_offload(Reading& reading, const Scenario& scenario);
+void check_data_cache(Reading& reading, const Scenario& scenario);
 void check_fp8(Reading& reading, Scenario& scenario);
 void check_lora(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);

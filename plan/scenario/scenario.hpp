@@ -754,14 +754,44 @@ struct Reliability {
     bool operator==(const Reliability&) const = default;
 };
 
+// Whose disks keep data that were read once: a node's own, or those of all nodes together, which
+// read them from each other over the network.
+enum class DataCache : std::uint8_t { none, local, neighbours };
+
+// What a full cache does: throws out what was used longest ago, or keeps what it has.
+enum class CacheEviction : std::uint8_t { lru, none };
+
+// How the disks come by the data: as training reads them, or before it begins: each node from the
+// store, or along a chain in which each node passes on what it has.
+enum class Warming : std::uint8_t { as_read, from_store, chain };
+
 // What all nodes share, for checkpoints and data: a file system or an object store.
 struct SharedStorage {
+    std::string name;       // for reports
     double node_GBps = 1;   // of one node, either way
     double write_GBps = 0;  // of all together; 0: as their nodes can
     double read_GBps = 0;
     // Tokens as they are stored; what of the data a node keeps on its disk after it was read once.
     double bytes_per_token = 4;
     double cached_share = 0;
+
+    double dataset_tokens = 0;  // of one epoch; 0: those of the run, read once
+    // One read, and how many the store answers: 0: a sequence; as many as come; at once.
+    double tokens_per_read = 0;
+    double reads_per_s = 0;
+    double read_latency_ms = 0;
+    // Of a node: eight devices' loaders with the two batches that PyTorch's DataLoader has in
+    // flight for each worker (prefetch_factor).
+    std::int64_t reads_in_flight = 16;
+    // Of the time that the data of a step take, relative; and how many steps' data wait ready.
+    double read_jitter = 0;
+    std::int64_t prefetch_steps = 2;
+
+    DataCache cache = DataCache::none;
+    CacheEviction eviction = CacheEviction::lru;
+    bool reshuffled = false;  // each epoch deals samples out anew, also between nodes
+    Warming warming = Warming::as_read;
+    double chunk_MB = 64;  // that a node of the chain passes on
 
     bool operator==(const SharedStorage&) const = default;
 };

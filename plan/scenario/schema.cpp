@@ -134,8 +134,9 @@ const Keys<Scenario>& scenario_keys() {
                       "How often a run fails and what it then takes, for orrery goodput: a preset "
                       "of the library (\"meta-rsc\"), or its keys",
                       specs(reliability_keys())),
-        own<Scenario>("storage", KeyType::object,
-                      "What all nodes share for checkpoints and data, for orrery goodput",
+        own<Scenario>("storage", KeyType::text,
+                      "What all nodes share for checkpoints and data, for orrery goodput: a preset "
+                      "of the library (\"llama3-tectonic\"), or its keys",
                       specs(shared_storage_keys())),
     };
     return keys;

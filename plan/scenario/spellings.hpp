@@ -143,6 +143,18 @@ struct Spelling<Saving> {
     static constexpr std::array<std::string_view, 2> names = {"blocking", "asynchronous"};
 };
 template <>
+struct Spelling<DataCache> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "local", "neighbours"};
+};
+template <>
+struct Spelling<CacheEviction> {
+    static constexpr std::array<std::string_view, 2> names = {"lru", "none"};
+};
+template <>
+struct Spelling<Warming> {
+    static constexpr std::array<std::string_view, 3> names = {"as_read", "from_store", "chain"};
+};
+template <>
 struct Spelling<Fp8Recipe> {
     static constexpr std::array<std::string_view, 6> names = {"none",    "delayed",   "tensorwise",
                                                               "rowwise", "blockwise", "mxfp8"};

@@ -38,10 +38,6 @@ struct Summary {
     double wall_s = 0, low_s = 0, high_s = 0, failures = 0;
     std::array<double, kRunAccounts> seconds{};
     std::size_t unended = 0;
-
-    double effective() const {
-        return seconds[static_cast<std::size_t>(RunAccount::steps)] / wall_s;
-    }
 };
 
 Summary summary_of(const RunModel& model, const GoodputOptions& options) {
@@ -95,14 +91,6 @@ const std::vector<Change>& all_changes() {
          [](RunModel& model) { model.diagnosis_s /= 2; }, false},
         {"restarts take half as long", always, [](RunModel& model) { model.restart_s /= 2; },
          false},
-        {"storage is twice as fast", always,
-         [](RunModel& model) {
-             model.stall_s -= model.blocking_write_s / 2;
-             model.blocking_write_s /= 2;
-             model.write_s /= 2;
-             model.load_s /= 2;
-         },
-         true},
         {"checkpoints are written beside training",
          [](const RunModel& model) { return model.blocking_write_s > 0; },
          [](RunModel& model) {
@@ -120,18 +108,113 @@ const std::vector<Change>& all_changes() {
     return all;
 }
 
-std::vector<GoodputChange> sensitivity(const Goodput& now, const GoodputOptions& options,
-                                       double step_s) {
+// What storage changes is computed anew: rates of checkpoints, of data, and what is between them.
+struct StorageChange {
+    const char* what;
+    bool (*applies)(const Goodput&, const plan::Scenario&);
+    void (*change)(plan::SharedStorage&);
+};
+
+const std::vector<StorageChange>& all_storage_changes() {
+    static const std::vector<StorageChange> all = {
+        {"storage is twice as fast", [](const Goodput&, const plan::Scenario&) { return true; },
+         [](plan::SharedStorage& storage) {
+             storage.node_GBps *= 2;
+             storage.read_GBps *= 2;
+             storage.write_GBps *= 2;
+             storage.reads_per_s *= 2;
+             storage.read_latency_ms /= 2;
+         }},
+        {"the data are on the nodes' disks before training begins",
+         [](const Goodput& now, const plan::Scenario& scenario) {
+             return now.feed.cold_stretch > now.feed.warm_stretch && now.feed.warming_s == 0 &&
+                    scenario.storage->cache != plan::DataCache::none;
+         },
+         [](plan::SharedStorage& storage) { storage.warming = plan::Warming::from_store; }},
+        {"all data are on the nodes' disks",
+         [](const Goodput& now, const plan::Scenario& scenario) {
+             return now.feed.stretch > 1 && storage_of(scenario).cache == plan::DataCache::none;
+         },
+         [](plan::SharedStorage& storage) { storage.cached_share = 1; }},
+        {"loaders hold eight times as many steps ready",
+         [](const Goodput& now, const plan::Scenario& scenario) {
+             return now.feed.stretch > 1 && storage_of(scenario).read_jitter > 0;
+         },
+         [](plan::SharedStorage& storage) { storage.prefetch_steps *= 8; }},
+    };
+    return all;
+}
+
+// What a run is before any is drawn.
+struct Prepared {
+    CheckpointCost checkpoint;
+    DataFeed feed;
+    std::optional<CheckpointStorm> storm;
+    RunModel model;
+    double step_s = 0;
+};
+
+Prepared prepared(const plan::Scenario& scenario, const Prediction& prediction,
+                  double degraded_step_s) {
+    Prepared run;
+    const auto steps = static_cast<double>(steps_of_run(scenario));
+    const double tokens = steps * static_cast<double>(prediction.conserved.tokens_per_step);
+    run.checkpoint = checkpoint_cost(scenario, prediction.conserved.parameters);
+    run.feed = data_feed(scenario, prediction.throughput.tokens_per_s, tokens);
+    run.step_s = prediction.step.time_s * run.feed.stretch;
+    run.model = run_model(scenario, run.checkpoint);
+    if (scenario.reliability->saving == plan::Saving::asynchronous) {
+        run.storm = checkpoint_storm(scenario, run.feed, run.checkpoint.bytes,
+                                     run.checkpoint.storage_GBps, run.step_s);
+        run.model.write_s = run.storm->write_s;
+        run.model.stall_s += run.storm->starved_s;
+    }
+    run.model.replacement_s += run.feed.rewarm_s;
+    run.model.work_s = run.step_s * steps;
+    const Deviation deviation = together(prediction.step.interval_parts);
+    run.model.early = deviation.early;
+    run.model.late = deviation.late;
+    if (degraded_step_s > 0) run.model.degraded_pace = std::min(1.0, run.step_s / degraded_step_s);
+    run.model.interval_s =
+        scenario.run.checkpoint_every_steps > 0
+            ? run.step_s * static_cast<double>(scenario.run.checkpoint_every_steps)
+            : run.model.work_s;
+    return run;
+}
+
+// Of the wall clock, warming before training included.
+double effective_of(const Summary& summary, const DataFeed& feed) {
+    return summary.seconds[static_cast<std::size_t>(RunAccount::steps)] / feed.stretch /
+           (summary.wall_s + feed.warming_s);
+}
+
+std::vector<GoodputChange> sensitivity(const Goodput& now, const plan::Scenario& scenario,
+                                       const Prediction& prediction, double degraded_step_s,
+                                       const GoodputOptions& options, double step_s) {
     std::vector<GoodputChange> changes;
+    const auto add = [&](const char* what, const RunModel& model, const DataFeed& feed) {
+        const Summary summary = summary_of(model, options);
+        changes.push_back(
+            {what, effective_of(summary, feed), (summary.wall_s + feed.warming_s) / 86400});
+    };
+    for (const StorageChange& change : all_storage_changes()) {
+        if (!change.applies(now, scenario)) continue;
+        plan::Scenario changed = scenario;
+        changed.storage = storage_of(scenario);
+        change.change(*changed.storage);
+        Prepared run = prepared(changed, prediction, degraded_step_s);
+        // Spares stay as many as there are.
+        run.model.spare_nodes = now.model.spare_nodes;
+        if (!now.interval_given) run.model.interval_s = best_interval_s(run.model, run.step_s);
+        add(change.what, run.model, run.feed);
+    }
     for (const Change& change : all_changes()) {
         if (!change.applies(now.model)) continue;
         RunModel model = now.model;
         change.change(model);
         if (change.moves_interval && !now.interval_given)
             model.interval_s = best_interval_s(model, step_s);
-        const Summary summary = summary_of(model, options);
-        changes.push_back(
-            {change.what, summary.effective() / now.feed.stretch, summary.wall_s / 86400});
+        add(change.what, model, now.feed);
     }
     std::stable_sort(
         changes.begin(), changes.end(),
@@ -174,19 +257,6 @@ CheckpointCost checkpoint_cost(const plan::Scenario& scenario, std::int64_t para
     cost.load_s =
         seconds_of(cost.bytes * copies, together_GBps(storage.read_GBps, storage.node_GBps, nodes));
     return cost;
-}
-
-DataFeed data_feed(const plan::Scenario& scenario, double tokens_per_s, double tokens) {
-    const plan::SharedStorage storage = storage_of(scenario);
-    DataFeed feed;
-    // The ranks of a tensor, context or pipeline group need the same tokens; those of one node read
-    // them once.
-    feed.needed_GBps = tokens_per_s * storage.bytes_per_token / 1e9;
-    feed.from_storage_GBps = feed.needed_GBps * (1 - storage.cached_share);
-    feed.available_GBps = together_GBps(storage.read_GBps, storage.node_GBps, nodes_of(scenario));
-    feed.dataset_bytes = tokens * storage.bytes_per_token;
-    feed.stretch = std::max(1.0, feed.from_storage_GBps / feed.available_GBps);
-    return feed;
 }
 
 RunModel run_model(const plan::Scenario& scenario, const CheckpointCost& checkpoint) {
@@ -239,41 +309,37 @@ Goodput predict_goodput(const plan::Scenario& scenario, const Prediction& predic
     ORRERY_CHECK(goodput.steps > 0 && options.runs > 0, "a run without steps");
     goodput.tokens = static_cast<double>(goodput.steps) *
                      static_cast<double>(prediction.conserved.tokens_per_step);
-    goodput.checkpoint = checkpoint_cost(scenario, prediction.conserved.parameters);
-    goodput.feed = data_feed(scenario, prediction.throughput.tokens_per_s, goodput.tokens);
-    const double step_s = prediction.step.time_s * goodput.feed.stretch;
-
-    RunModel& model = goodput.model;
-    model = run_model(scenario, goodput.checkpoint);
+    const Prepared run = prepared(scenario, prediction, degraded_step_s);
+    goodput.checkpoint = run.checkpoint;
+    goodput.feed = run.feed;
+    goodput.storm = run.storm;
+    goodput.model = run.model;
     goodput.spares_assumed = scenario.reliability->spare_nodes == 0;
-    model.work_s = step_s * static_cast<double>(goodput.steps);
-    const Deviation deviation = together(prediction.step.interval_parts);
-    model.early = deviation.early;
-    model.late = deviation.late;
-    if (degraded_step_s > 0) model.degraded_pace = std::min(1.0, step_s / degraded_step_s);
-    model.interval_s = model.work_s;
-    goodput.best_interval_s = best_interval_s(model, step_s);
-    goodput.young_daly_s = young_daly_s(model);
     goodput.interval_given = scenario.run.checkpoint_every_steps > 0;
-    model.interval_s = goodput.interval_given
-                           ? step_s * static_cast<double>(scenario.run.checkpoint_every_steps)
-                           : goodput.best_interval_s;
+    RunModel& model = goodput.model;
+    goodput.best_interval_s = best_interval_s(model, run.step_s);
+    goodput.young_daly_s = young_daly_s(model);
+    if (!goodput.interval_given) model.interval_s = goodput.best_interval_s;
 
     const Summary summary = summary_of(model, options);
     if (const double rate = model.failures_per_s(); rate > 0)
         goodput.hours_between_failures = 1 / (rate * 3600);
+    const double warming_s = goodput.feed.warming_s;
+    constexpr auto kSteps = static_cast<std::size_t>(RunAccount::steps);
     goodput.ideal_days = model.work_s / goodput.feed.stretch / 86400;
-    goodput.days = summary.wall_s / 86400;
-    goodput.low_days = summary.low_s / 86400;
-    goodput.high_days = summary.high_s / 86400;
-    goodput.effective_fraction = summary.effective() / goodput.feed.stretch;
-    goodput.data_s = summary.seconds[static_cast<std::size_t>(RunAccount::steps)] *
-                     (1 - 1 / goodput.feed.stretch);
+    goodput.days = (summary.wall_s + warming_s) / 86400;
+    goodput.low_days = (summary.low_s + warming_s) / 86400;
+    goodput.high_days = (summary.high_s + warming_s) / 86400;
+    goodput.effective_fraction = effective_of(summary, goodput.feed);
+    goodput.data_s = summary.seconds[kSteps] * (1 - 1 / goodput.feed.stretch) + warming_s;
     goodput.failures = summary.failures;
     goodput.seconds = summary.seconds;
+    goodput.seconds[kSteps] += warming_s;
     goodput.unended = summary.unended;
-    goodput.analytic_days = expected_wall_s(model) / 86400;
-    if (summary.unended < options.runs) goodput.changes = sensitivity(goodput, options, step_s);
+    goodput.analytic_days = (expected_wall_s(model) + warming_s) / 86400;
+    if (summary.unended < options.runs)
+        goodput.changes =
+            sensitivity(goodput, scenario, prediction, degraded_step_s, options, run.step_s);
 
     const double hours = goodput.days * 24;
     const plan::Cluster& cluster = scenario.cluster;

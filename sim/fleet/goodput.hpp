@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/scenario/scenario.hpp"
+#include "sim/fleet/feed.hpp"
 #include "sim/fleet/run_model.hpp"
 #include "sim/fleet/run_outcome.hpp"
 #include "sim/prediction.hpp"
@@ -22,15 +23,6 @@ struct CheckpointCost {
     double copy_s = 0;        // of a rank's part to host memory
     double write_s = 0;       // of all to storage
     double load_s = 0;        // of all from storage, each data-parallel copy its own parameters
-};
-
-// Data on their way to the devices.
-struct DataFeed {
-    double needed_GBps = 0;        // of all ranks together
-    double from_storage_GBps = 0;  // of it, what nodes do not have on their own disks
-    double available_GBps = 0;
-    double dataset_bytes = 0;  // of all tokens of the run
-    double stretch = 1;        // of a step that waits for data
 };
 
 struct GoodputOptions {
@@ -49,6 +41,7 @@ struct Goodput {
     RunModel model;
     CheckpointCost checkpoint;
     DataFeed feed;
+    std::optional<CheckpointStorm> storm;  // where checkpoints are written beside training
     std::int64_t steps = 0;
     double tokens = 0;
     bool interval_given = false;  // by run.checkpoint.every_steps
@@ -64,9 +57,9 @@ struct Goodput {
     double failures = 0;                         // of a run, mean
     double analytic_days = 0;                    // expected_wall_s
     std::array<double, kRunAccounts> seconds{};  // by RunAccount, mean over runs
-    double data_s = 0;                           // of seconds[steps], waiting for data
-    std::size_t unended = 0;                     // runs that lose more than they do
-    std::vector<GoodputChange> changes;          // what would help most first
+    double data_s = 0;  // of seconds[steps], waiting for data, with the warming of disks before
+    std::size_t unended = 0;             // runs that lose more than they do
+    std::vector<GoodputChange> changes;  // what would help most first
 
     double gpu_hours = 0;            // of the run's devices
     std::optional<double> cost_usd;  // of the whole cluster while it runs
@@ -83,7 +76,6 @@ Goodput predict_goodput(const plan::Scenario& scenario, const Prediction& predic
 
 // Parts of it, for tests.
 CheckpointCost checkpoint_cost(const plan::Scenario& scenario, std::int64_t parameters);
-DataFeed data_feed(const plan::Scenario& scenario, double tokens_per_s, double tokens);
 RunModel run_model(const plan::Scenario& scenario, const CheckpointCost& checkpoint);
 // Nodes that are under repair at once where failures are as frequent as in one run of twenty at
 // most: their mean, and two standard deviations of a Poisson number more.

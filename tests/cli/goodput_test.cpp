@@ -1,4 +1,7 @@
 // orrery goodput as a user has it.
+#include <cmath>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -61,6 +64,64 @@ TEST(GoodputCommand, WithoutFailuresTakesItsSteps) {
     const json printed = json::parse(outcome.out);
     EXPECT_TRUE(printed.at("hours_between_failures").is_null());
     EXPECT_GT(printed.at("effective_fraction"), 0.9999);
+}
+
+// As tests/gates/planted_failures.py asks, which holds the answer against runs that are killed.
+TEST(GoodputCommand, TakesAStepThatWasMeasured) {
+    const double step_s = 0.05, mean_s = 15, recovery_s = 2, stall_s = 0.25;
+    const int steps = 10'000, every = 25;
+    const Outcome outcome =
+        run({"goodput", std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/tiny-gpt.json", "--json",
+             "--runs", "500", "--step-time", "0.05", "--set", "run.steps=10000", "--set",
+             "run.checkpoint={\"path\": \"x\", \"every_steps\": 25}", "--set",
+             fmt::format(R"(reliability={{"causes": [{{"cause": "killed", "of": "run",
+                        "mean_hours": {}, "replaces_node": false}}], "rate_spread": 0,
+                        "detection_s": 0, "diagnosis_s": 0, "restart_s": {},
+                        "save_overhead_s": {}}})",
+                         mean_s / 3600, recovery_s, stall_s),
+             "--set", R"(storage={"node_GBps": 1e6})"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out);
+    EXPECT_EQ(printed.at("step_time_s"), step_s);
+    // Daly 2006: (1/λ + R)(e^{λ(τ+δ)} − 1) for each τ of work; writing takes nothing.
+    const double segment_s = every * step_s;
+    const double wall_s =
+        steps / every * (mean_s + recovery_s) * std::expm1((segment_s + stall_s) / mean_s);
+    EXPECT_NEAR(printed.at("analytic_days").get<double>() * 86400, wall_s, 1e-3 * wall_s);
+    EXPECT_NEAR(printed.at("effective_fraction").get<double>(), steps * step_s / wall_s, 0.01);
+    EXPECT_TRUE(printed.at("feed").at("storm").is_null()) << "training waits for the write";
+}
+
+TEST(GoodputCommand, SaysHowDataCome) {
+    // Data of 1 kB a token, read three times; disks hold them all.
+    const Outcome outcome =
+        goodput({"--tokens", "3e10", "--json", "--set", "storage=deepseek-3fs", "--set",
+                 "storage.dataset_tokens=1e10", "--set", "storage.bytes_per_token=1000", "--set",
+                 "storage.read_GBps=0.05", "--set", "storage.cache=local", "--set",
+                 "storage.reshuffled=true", "--set",
+                 R"(cluster.storage={"capacity_GB": 30000, "read_GBps": 25, "write_GBps": 15,
+                             "latency_us": 100})"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out), feed = printed.at("feed");
+    EXPECT_EQ(feed.at("storage_limit"), "store_bandwidth");
+    EXPECT_NEAR(feed.at("epochs").get<double>(), 3, 1e-3);
+    EXPECT_EQ(feed.at("cold").at("hits"), 0);
+    EXPECT_NEAR(feed.at("cold").at("stretch").get<double>(),
+                printed.at("data").at("needed_GBps").get<double>() / 0.05, 1e-6);
+    EXPECT_GT(feed.at("starved_fraction"), 0.1);
+    EXPECT_NEAR(printed.at("breakdown_days").at("data").get<double>(),
+                printed.at("breakdown_days").at("steps").get<double>() *
+                    (printed.at("data").at("stretch").get<double>() - 1),
+                1e-6);
+    EXPECT_LT(feed.at("chain_s"), feed.at("from_store_s"));
+    bool told = false;
+    for (const json& change : printed.at("changes"))
+        if (change.at("change") == "the data are on the nodes' disks before training begins")
+            told = true;
+    EXPECT_TRUE(told);
+    const Outcome unknown = goodput({"--set", "storage=llama3"});
+    EXPECT_EQ(unknown.code, 5);
+    EXPECT_THAT(unknown.err, HasSubstr("storage/llama3-tectonic.json"));
 }
 
 TEST(GoodputCommand, RefusesWhatItCannotAnswer) {

@@ -218,6 +218,24 @@ TEST(PublishedReliability, RatesAreThoseOfTheirClusters) {
                 60.0 * 24 / 105 * 124 / 128, 0.05);
 }
 
+// Of causes by node, in a run on 128 nodes: how many a cluster of so many nodes has in so many
+// days.
+double interruptions(const std::string& preset, std::size_t cause, double nodes, double days) {
+    const plan::Scenario scenario = shipped("gpt3-175b-a100x1024", {"reliability=" + preset});
+    const RunModel model = run_model(scenario, checkpoint_cost(scenario, 1'000'000));
+    return model.causes.at(cause).per_s * days * kDay * nodes / 128;
+}
+
+// Zhang et al. 2022 (arXiv 2205.01068): 35 manual restarts in two months on 992 A100, and 70
+// automatic ones. BigScience 2022 (arXiv 2211.05100): one or two GPUs fail a week on 384 A100.
+TEST(PublishedReliability, RestartsAreAsManyAsWereCounted) {
+    EXPECT_NEAR(interruptions("opt-175b", 0, 124, 60), 35, 0.05);
+    EXPECT_NEAR(interruptions("opt-175b", 1, 124, 60), 70, 0.1);
+    const double a_week = interruptions("bloom", 0, 48, 7);
+    EXPECT_GE(a_week, 1);
+    EXPECT_LE(a_week, 2);
+}
+
 Goodput goodput_of(const plan::Scenario& scenario, double step_s) {
     Prediction prediction;
     prediction.step.time_s = step_s;
@@ -267,6 +285,38 @@ TEST(Goodput, DataThatComeLateStretchSteps) {
     EXPECT_NEAR(feed.stretch, 2, 1e-12);
     EXPECT_NEAR(feed.dataset_bytes, 4e12, 1);
     EXPECT_EQ(data_feed(scenario, 1e5, 1e12).stretch, 1);
+}
+
+// A step waits in the first epoch alone, a new node's disk is filled while all wait for it, and
+// whoever fills the disks before training pays at once.
+TEST(Goodput, DataThatWaitAreAccountedFor) {
+    const std::string disks =
+        R"(cluster.storage={"capacity_GB": 30000, "read_GBps": 25, "write_GBps": 15, )"
+        R"("latency_us": 100})";
+    const auto run = [&](const std::string& storage) {
+        return goodput_of(
+            shipped("gpt3-175b-a100x1024",
+                    {"training.tokens=1e10", "reliability=meta-rsc", disks, "storage=" + storage}),
+            1.0);
+    };
+    const std::string slow =
+        R"({"bytes_per_token": 4, "dataset_tokens": 2e9, "read_GBps": 0.004, "cache": "local")";
+    const Goodput cold = run(slow + "}");
+    EXPECT_GT(cold.feed.cold_stretch, 1);
+    EXPECT_EQ(cold.feed.warm_stretch, 1);
+    EXPECT_NEAR(cold.data_s / (cold.seconds[0] - cold.data_s), cold.feed.stretch - 1, 1e-9);
+    EXPECT_NEAR(std::accumulate(cold.seconds.begin(), cold.seconds.end(), 0.0), cold.days * kDay,
+                1e-6 * cold.days * kDay);
+    const Goodput warmed = run(slow + R"(, "warming": "from_store"})");
+    EXPECT_EQ(warmed.feed.stretch, 1);
+    EXPECT_NEAR(warmed.data_s, warmed.feed.warming_s, 1e-9 * warmed.data_s);
+    EXPECT_NEAR(warmed.feed.warming_s, 2e9 * 4 / 0.004e9, 1e-3);
+    const auto before =
+        std::find_if(cold.changes.begin(), cold.changes.end(), [](const GoodputChange& change) {
+            return change.what == "the data are on the nodes' disks before training begins";
+        });
+    ASSERT_NE(before, cold.changes.end());
+    EXPECT_NEAR(before->days, warmed.days, 0.02 * warmed.days);
 }
 
 TEST(Goodput, AGivenIntervalIsTaken) {
