@@ -26,6 +26,7 @@ namespace orrery::cli {
     X(sweep)                  \
     X(size)                   \
     X(goodput)                \
+    X(jobs)                   \
     X(list)                   \
     X(schema)                 \
     X(diff)                   \
