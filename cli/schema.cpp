@@ -6,6 +6,7 @@
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
 #include "plan/exit_code.hpp"
+#include "plan/scenario/jobs/read_jobs.hpp"
 #include "plan/scenario/schema.hpp"
 #include "plan/scenario/suggest.hpp"
 
@@ -90,18 +91,22 @@ class Schema : public Subcommand {
         return "Print the JSON Schema of scenarios, or explain a key of theirs";
     }
     std::vector<std::string> examples() const override {
-        return {"schema > orrery.schema.json", "schema layout.zero_stage", "schema tp"};
+        return {"schema > orrery.schema.json", "schema layout.zero_stage", "schema tp",
+                "schema --jobs > jobs.schema.json"};
     }
 
     void declare(CLI::App& app) override {
         app.add_option("KEY", key_, "A key by its path, its name, or what another stack calls it")
             ->option_text("KEY")
             ->check(completed_by(WordSource::keys));
+        app.add_flag("--jobs", jobs_, "The JSON Schema of files for orrery jobs");
     }
 
     int run(Console& console) override {
+        if (jobs_ && !key_.empty())
+            throw UsageError("--jobs prints the whole schema; KEY is one of a scenario");
         if (key_.empty()) {
-            console.out << plan::json_schema();
+            console.out << (jobs_ ? plan::jobs_json_schema() : plan::json_schema());
             return kExitOk;
         }
         const std::vector<Found> found = found_by(key_);
@@ -114,6 +119,7 @@ class Schema : public Subcommand {
 
   private:
     std::string key_;
+    bool jobs_ = false;
 };
 
 }  // namespace

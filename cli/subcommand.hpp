@@ -27,6 +27,7 @@ namespace orrery::cli {
     X(size)                   \
     X(goodput)                \
     X(watch)                  \
+    X(jobs)                   \
     X(list)                   \
     X(schema)                 \
     X(diff)                   \

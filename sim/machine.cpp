@@ -220,7 +220,8 @@ trace::LaunchTimes launch_times(const plan::Framework& framework) {
 namespace {
 
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
-                   bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives) {
+                   bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives,
+                   const RankPlaces* places) {
     const plan::Cluster cluster = drawn_cluster(scenario.cluster);
     const plan::Framework& framework = scenario.training.framework;
     const std::int64_t machines =
@@ -242,7 +243,7 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     // by op.
     if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
     machine.classes =
-        fold_ranks(plan.mesh, cluster, unfolded || replay, scenario.model.has_experts());
+        fold_ranks(plan.mesh, cluster, unfolded || replay, scenario.model.has_experts(), places);
     machine.input.plan = &plan;
     // Without that the first stages begin the next step while the last still end this one.
     const bool waits = plan.statistics.empty() && asks_all_ranks(scenario.training);
@@ -341,9 +342,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs,
-                      const CollectiveTable* collectives) {
+                      const CollectiveTable* collectives, const RankPlaces* places) {
     try {
-        return machine_of(plan, scenario, profile, unfolded, costs, collectives);
+        return machine_of(plan, scenario, profile, unfolded, costs, collectives, places);
     } catch (const plan::ScenarioError& error) {
         plan::Diagnostic fault = error.diagnostic();
         fault.file = scenario.source_path;
@@ -389,6 +390,26 @@ PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {
     for (double& share : sources.share)
         share = all > 0 ? share / all : 0;
     return sources;
+}
+
+trace::Trace trace_to_fill(const plan::Plan& plan, const Machine& machine,
+                           const std::string& resolved_json) {
+    trace::Trace trace = trace::describe_plan(plan, machine.input.linked);
+    trace.scenario_json = resolved_json;
+    for (std::size_t t = 0; t < machine.classes.members.size(); ++t)
+        trace.tracks.push_back(
+            {machine.classes.members[t].rank, {}, machine.input.tracks[t].program, {}});
+    for (std::size_t r = 0; r < machine.classes.class_of.size(); ++r) {
+        trace::Track& track = trace.tracks[static_cast<std::size_t>(machine.classes.class_of[r])];
+        const auto rank = static_cast<std::int64_t>(r);
+        std::vector<trace::RankRange>& alike = track.alike;
+        if (rank == track.rank) continue;
+        if (!alike.empty() && alike.back().first + alike.back().count == rank)
+            ++alike.back().count;
+        else
+            alike.push_back({rank, 1});
+    }
+    return trace;
 }
 
 StepWindow step_window(const Machine& machine, const EngineResult& result) {

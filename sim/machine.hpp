@@ -45,12 +45,14 @@ struct Machine {
 // (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
 // one that was measured, every rank is simulated. `collectives` are what the profile says of them,
-// where they have been parsed already. Throws ProfileError for what the profile lacks,
+// where they have been parsed already; `places`, where ranks lie, of a cluster whose nodes are
+// alike, if not on its first nodes. Throws ProfileError for what the profile lacks,
 // and plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
 // simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
-                      const CollectiveTable* collectives = nullptr);
+                      const CollectiveTable* collectives = nullptr,
+                      const RankPlaces* places = nullptr);
 
 // Whether a global gradient norm, or a look for overflow, keeps every rank until the last has done
 // its backward passes.
@@ -72,6 +74,10 @@ double fullest_rank(const Machine& machine);
 
 // Where the prices of a machine that was built with costs are from.
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs);
+
+// The plan's ops and programs, and a track for each class of ranks; nothing has happened yet.
+trace::Trace trace_to_fill(const plan::Plan& plan, const Machine& machine,
+                           const std::string& resolved_json);
 
 // The step in what a machine's run has recorded, all ranks together: from the last end of the steps
 // before it, or 0, to its own last end.

@@ -12,32 +12,10 @@
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
 #include "sim/stragglers.hpp"
-#include "trace/describe_plan.hpp"
 #include "trace/forward_accounts.hpp"
 
 namespace orrery::sim {
 namespace {
-
-// The plan's ops and programs, and a track for each class of ranks; nothing has happened yet.
-trace::Trace empty_trace(const plan::Plan& plan, const Machine& machine,
-                         const std::string& resolved_json) {
-    trace::Trace trace = trace::describe_plan(plan, machine.input.linked);
-    trace.scenario_json = resolved_json;
-    for (std::size_t t = 0; t < machine.classes.members.size(); ++t)
-        trace.tracks.push_back(
-            {machine.classes.members[t].rank, {}, machine.input.tracks[t].program, {}});
-    for (std::size_t r = 0; r < machine.classes.class_of.size(); ++r) {
-        trace::Track& track = trace.tracks[static_cast<std::size_t>(machine.classes.class_of[r])];
-        const auto rank = static_cast<std::int64_t>(r);
-        std::vector<trace::RankRange>& alike = track.alike;
-        if (rank == track.rank) continue;
-        if (!alike.empty() && alike.back().first + alike.back().count == rank)
-            ++alike.back().count;
-        else
-            alike.push_back({rank, 1});
-    }
-    return trace;
-}
 
 // Counts events, and keeps those of the first track of each program.
 class Counter : public EngineListener {
@@ -303,7 +281,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     machine.input.stop = options.stop;
     check_stop();
     Prediction prediction;
-    prediction.trace = empty_trace(plan, machine, resolved_json);
+    prediction.trace = trace_to_fill(plan, machine, resolved_json);
     const bool keep = options.keep_trace || options.costs != nullptr;
     const EngineRun run =
         keep ? keep_events(machine, prediction) : count_events(machine, prediction);

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/train_run.hpp"
-#include "cli/run/unix_seconds.hpp"
+#include "cli/unix_seconds.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/unix_seconds.hpp"
 #include "cli/watch/alerts.hpp"
 #include "cli/watch/watch_report.hpp"
 #include "plan/exit_code.hpp"
@@ -23,11 +24,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook(250);
 constexpr double kRedraw_s = 1;  // on a terminal
-
-double unix_now() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
 
 // Of a scenario that says nothing wrong; nothing where it cannot be simulated.
 std::optional<Forecast> forecast_of(const plan::ReadResult& read) {
@@ -114,7 +110,7 @@ class Watch : public Subcommand {
         double next = 0;
         for (;;) {
             const bool is_over = look();
-            const double now = unix_now();
+            const double now = unix_seconds();
             if (alerts)
                 for (WatchedRun& run : runs_)
                     alerts->look(run);
@@ -169,7 +165,7 @@ class Watch : public Subcommand {
         came_ = false;
         bool is_over = true;
         for (WatchedRun& watched : runs_) {
-            const double now = unix_now();
+            const double now = unix_seconds();
             for (const std::string& line : watched.source->lines()) {
                 watched.run.read(line, now);
                 came_ = true;

@@ -1,4 +1,6 @@
 // The schema of scenarios as a JSON Schema.
+#include "plan/scenario/json_schema.hpp"
+
 #include <fmt/format.h>
 
 #include "plan/scenario/json_text.hpp"
@@ -113,17 +115,29 @@ Json object_of(const std::vector<KeySpec>& keys, bool open, const Json* besides)
     return out;
 }
 
+Json schema_of(const std::vector<KeySpec>& keys, const std::string& title,
+               const std::string& description) {
+    Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                {"title", title},
+                {"description", description}};
+    out.update(object_of(keys, false, nullptr));
+    return out;
+}
+
 }  // namespace
 
 std::string json_schema() {
-    Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                {"title", "Orrery scenario"},
-                {"description", "A model, a cluster, a layout and a training run."}};
-    out.update(object_of(scenario_schema(), false, nullptr));
+    Json out = schema_of(scenario_schema(), "Orrery scenario",
+                         "A model, a cluster, a layout and a training run.");
     // A search settles what is left to it.
     const Json left = {{"const", "auto"}, {"description", "left to orrery search"}};
     out["properties"]["layout"].update(object_of(key_at("layout")->keys, false, &left));
     return out.dump(2) + '\n';
+}
+
+std::string json_schema_of(const std::vector<KeySpec>& keys, const std::string& title,
+                           const std::string& description) {
+    return schema_of(keys, title, description).dump(2) + '\n';
 }
 
 }  // namespace orrery::plan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "plan/check.hpp"
 #include "sim/cost/profile.hpp"
@@ -25,10 +26,11 @@ std::size_t place_of(std::size_t transfer_stream) {
 
 class Engine {
   public:
-    Engine(const EngineInput& input, EngineListener& listener)
+    // `index`: of the same input.
+    Engine(const EngineInput& input, const OpIndex& index, EngineListener& listener)
         : in_(input),
           listener_(listener),
-          index_(input),
+          index_(index),
           tracks_(input.tracks.size()),
           groups_(input.groups.size()),
           flows_(input.node_network_kBps, input.tracks.size()) {
@@ -44,6 +46,29 @@ class Engine {
     }
 
     EngineRun run() {
+        begin();
+        for (Picoseconds now = 0;;) {
+            if (queue_.moment_is_over() && flows_.unsettled()) settle_flows(now);
+            if (queue_.empty()) break;
+            now = handle_next();
+        }
+        return finish();
+    }
+
+    // --- in turns with others
+
+    NetworkFlows& flows() { return flows_; }
+    bool over() const { return queue_.empty(); }
+    Picoseconds next_time() const { return queue_.next_time(); }
+    void run_moment() {
+        const Picoseconds now = next_time();
+        while (!queue_.empty() && next_time() == now)
+            handle_next();
+    }
+    void take_ends(Picoseconds now) { push_ends(flows_.grant(now)); }
+
+    // What can start at 0.
+    void begin() {
         for (std::size_t t = 0; t < tracks_.size(); ++t) {
             const auto track = static_cast<TrackId>(t);
             for (std::size_t s = 0; s < kStreams; ++s)
@@ -52,15 +77,8 @@ class Engine {
             for (std::size_t s = 0; s < kStreams; ++s)
                 try_head(track, s, 0);
         }
-        for (Picoseconds now = 0;;) {
-            if (queue_.moment_is_over() && flows_.unsettled()) settle_flows(now);
-            if (queue_.empty()) break;
-            const auto entry = queue_.pop();
-            now = entry.time;
-            check_clock(now);
-            check_stop();
-            handle(now, entry.payload);
-        }
+    }
+    EngineRun finish() {
         report_stuck();
         return std::move(result_);
     }
@@ -339,8 +357,17 @@ class Engine {
         return {track, static_cast<std::uint8_t>(stream), direction, use};
     }
 
-    void settle_flows(Picoseconds now) {
-        for (const NetworkFlows::Ending& ending : flows_.settle(now))
+    Picoseconds handle_next() {
+        const auto entry = queue_.pop();
+        check_clock(entry.time);
+        check_stop();
+        handle(entry.time, entry.payload);
+        return entry.time;
+    }
+
+    void settle_flows(Picoseconds now) { push_ends(flows_.settle(now)); }
+    void push_ends(const std::vector<NetworkFlows::Ending>& endings) {
+        for (const NetworkFlows::Ending& ending : endings)
             queue_.push(ending.time, {Kind::flow_end, 0, ending.flow, ending.generation});
     }
 
@@ -486,7 +513,7 @@ class Engine {
 
     const EngineInput& in_;
     EngineListener& listener_;
-    OpIndex index_;
+    const OpIndex& index_;
     std::vector<TrackState> tracks_;
     std::vector<Picoseconds> rings_;  // StreamState::issued_at
     std::uint32_t events_since_look_ = 0;
@@ -526,7 +553,53 @@ void Engine::report_stuck() {
 }  // namespace
 
 EngineRun run_engine(const EngineInput& input, EngineListener& listener) {
-    return Engine(input, listener).run();
+    const OpIndex index(input);
+    return Engine(input, index, listener).run();
+}
+
+// --- among others
+
+struct EngineInTurns::Running {
+    explicit Running(const EngineInput& of) : input(of), index(of) {}
+
+    const EngineInput& input;
+    OpIndex index;
+    std::optional<Engine> engine;
+};
+
+EngineInTurns::EngineInTurns(const EngineInput& input)
+    : running_(std::make_unique<Running>(input)) {}
+EngineInTurns::~EngineInTurns() = default;
+EngineInTurns::EngineInTurns(EngineInTurns&&) noexcept = default;
+EngineInTurns& EngineInTurns::operator=(EngineInTurns&&) noexcept = default;
+
+void EngineInTurns::begin(EngineListener& listener, SharedLinks& links, std::int32_t job) {
+    running_->engine.emplace(running_->input, running_->index, listener);
+    running_->engine->flows().share(links, job);
+    running_->engine->begin();
+}
+bool EngineInTurns::over() const {
+    return running_->engine->over();
+}
+Picoseconds EngineInTurns::next_time() const {
+    return running_->engine->next_time();
+}
+void EngineInTurns::run_moment() {
+    running_->engine->run_moment();
+}
+bool EngineInTurns::ask() {
+    const bool unsettled = running_->engine->flows().unsettled();
+    if (unsettled) running_->engine->flows().ask();
+    return unsettled;
+}
+void EngineInTurns::limit(std::int32_t flow, std::int64_t rate) {
+    running_->engine->flows().limit(flow, rate);
+}
+void EngineInTurns::grant(Picoseconds now) {
+    running_->engine->take_ends(now);
+}
+EngineRun EngineInTurns::finish() {
+    return running_->engine->finish();
 }
 
 }  // namespace orrery::sim

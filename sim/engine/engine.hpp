@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -123,7 +124,33 @@ struct EngineRun {
 inline constexpr Picoseconds kLongestStep = Picoseconds{1} << 61;
 EngineRun run_engine(const EngineInput& input, EngineListener& listener);
 
-// The same, with every event kept.
+// The same run in turns with those of other jobs, each on a clock of its own, over links that they
+// share: whoever drives them has them all settle their flows before time moves on.
+class EngineInTurns {
+  public:
+    // `input` must outlive it.
+    explicit EngineInTurns(const EngineInput& input);
+    ~EngineInTurns();
+    EngineInTurns(EngineInTurns&&) noexcept;
+    EngineInTurns& operator=(EngineInTurns&&) noexcept;
+
+    // From 0 on the run's clock, again if it has run before. Flows are those of `job` on `links`.
+    void begin(EngineListener& listener, SharedLinks& links, std::int32_t job);
+    bool over() const;
+    Picoseconds next_time() const;  // of what happens next; must not be over
+    void run_moment();              // all that happens then
+    // Tells the links what the nodes allow, where that may have changed; whether it may.
+    bool ask();
+    void limit(std::int32_t flow, std::int64_t rate);
+    void grant(Picoseconds now);  // moves ends, once all are told
+    EngineRun finish();           // once it is over
+
+  private:
+    struct Running;
+    std::unique_ptr<Running> running_;
+};
+
+// The same as run_engine, with every event kept.
 struct EngineResult : EngineRun {
     std::vector<std::vector<trace::Event>> events;  // by track, by op id
 };

@@ -29,6 +29,15 @@ class EventQueue {
     // Whether nothing is left of the time of the last pop.
     bool moment_is_over() const { return next_ == now_.size(); }
 
+    // Of what is pending the first; the queue must not be empty.
+    Picoseconds next_time() const {
+        if (next_ < now_.size()) return opened_;
+        const Bucket& bucket = later_[static_cast<std::size_t>(std::countr_zero(filled_))];
+        return std::min_element(bucket.begin(), bucket.end(),
+                                [](const Entry& a, const Entry& b) { return a.time < b.time; })
+            ->time;
+    }
+
     // Not before the time of the last pop; not negative.
     void push(Picoseconds time, Payload payload) { bucket_of(time).push_back({time, payload}); }
 

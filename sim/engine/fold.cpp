@@ -52,7 +52,16 @@ class Numbering {
     std::unordered_map<std::vector<std::int64_t>, std::int32_t, Hash> numbers_;
 };
 
-Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster) {
+std::vector<std::vector<std::int64_t>> on_devices(std::vector<std::vector<Rank>> groups,
+                                                  const RankPlaces& places) {
+    for (std::vector<Rank>& members : groups)
+        for (Rank& member : members)
+            member = places.device(member);
+    return groups;
+}
+
+Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster,
+                 const RankPlaces* places) {
     Groups groups;
     groups.of_rank.assign(static_cast<std::size_t>(mesh.ranks()), -1);
     for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
@@ -62,7 +71,8 @@ Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cl
             groups.of_rank[static_cast<std::size_t>(member)] =
                 static_cast<std::int32_t>(groups.members.size() - 1);
     }
-    groups.shapes = shapes_of(groups.members, cluster);
+    groups.shapes = places == nullptr ? shapes_of(groups.members, cluster)
+                                      : shapes_of(on_devices(groups.members, *places), cluster);
     Numbering numbers;
     std::vector<std::int64_t> key;
     for (const GroupShape& shape : groups.shapes) {
@@ -75,14 +85,16 @@ Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cl
 
 class Refinement {
   public:
-    Refinement(const plan::Mesh& mesh, const plan::Cluster& cluster, bool experts)
+    Refinement(const plan::Mesh& mesh, const plan::Cluster& cluster, bool experts,
+               const RankPlaces* places)
         : mesh_(mesh),
           kinds_(meeting_kinds(mesh, experts)),
           cluster_(cluster),
+          places_(places),
           devices_per_node_(cluster.devices_per_node),
           stride_(mesh.ranks() / mesh.pipeline) {
         for (GroupKind kind : kinds_)
-            groups_.push_back(groups_of(mesh, kind, cluster));
+            groups_.push_back(groups_of(mesh, kind, cluster, places));
         class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
     }
 
@@ -98,6 +110,8 @@ class Refinement {
                 if (neighbour != rank) append_key(way(rank, neighbour), key);
             key.push_back(std::bit_cast<std::int64_t>(cluster_.slow_factor(rank)));
             key.push_back(static_cast<std::int64_t>(cluster_.kind_of_device(rank)));
+            if (places_ != nullptr && !places_->colours.empty())
+                key.push_back(places_->colours[static_cast<std::size_t>(rank)]);
             class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
         }
         count_ = classes.size();
@@ -128,7 +142,7 @@ class Refinement {
     // With the flows that share its way. Of the ranks of its own pipeline rank those of the node
     // that send over the hosts too are counted; between nodes all of a node send.
     Hop way(Rank from, Rank to) const {
-        Hop hop = hop_between(from, to, cluster_);
+        Hop hop = hop_between(device(from), device(to), cluster_);
         if (!hop.same_node) {
             hop.flows = static_cast<int>(std::min(devices_per_node_, mesh_.ranks()));
             return hop;
@@ -141,9 +155,12 @@ class Refinement {
              rank < std::min(node + devices_per_node_, (from / stride_ + 1) * stride_); ++rank) {
             const Rank peer = rank + to - from;
             if (peer / devices_per_node_ != node / devices_per_node_) continue;
-            if (hop_between(rank, peer, cluster_).links == 0) ++hop.flows;
+            if (hop_between(device(rank), device(peer), cluster_).links == 0) ++hop.flows;
         }
         return hop;
+    }
+    std::int64_t device(Rank rank) const {
+        return places_ == nullptr ? rank : places_->device(rank);
     }
     std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
 
@@ -192,6 +209,7 @@ class Refinement {
     plan::Mesh mesh_;
     std::vector<GroupKind> kinds_;
     const plan::Cluster& cluster_;
+    const RankPlaces* places_;
     std::int64_t devices_per_node_;
     Rank stride_;                 // between a rank and its neighbour in the pipeline
     std::vector<Groups> groups_;  // in the order of kinds_
@@ -244,8 +262,8 @@ Classes Refinement::result() const {
 }  // namespace
 
 Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded,
-                   bool experts) {
-    Refinement refinement(mesh, cluster, experts);
+                   bool experts, const RankPlaces* places) {
+    Refinement refinement(mesh, cluster, experts, places);
     if (unfolded || cluster.jitter.any())
         refinement.each_alone();
     else {

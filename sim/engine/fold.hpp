@@ -32,9 +32,18 @@ struct Classes {
     std::vector<std::int32_t> class_of;             // by rank
 };
 
+// Where ranks lie that do not fill nodes from the first on: a job among others.
+struct RankPlaces {
+    std::vector<std::int64_t> devices;  // by rank; a node's ranks are those of one node
+    // By rank: ranks of different colours are not alike, whatever else they have in common.
+    std::vector<std::int64_t> colours;
+
+    std::int64_t device(plan::Rank rank) const { return devices[static_cast<std::size_t>(rank)]; }
+};
+
 // unfolded: each rank is its own class; so it is where jitter makes every rank another. experts:
 // ranks meet in the groups of experts, too.
 Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded,
-                   bool experts = false);
+                   bool experts = false, const RankPlaces* places = nullptr);
 
 }  // namespace orrery::sim

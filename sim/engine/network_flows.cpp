@@ -66,10 +66,14 @@ void NetworkFlows::begin(const std::vector<Member>& members, bool transfer, Pico
     free_.pop_back();
     Flow& flow = flows_[static_cast<std::size_t>(id)];
     flow.members = members;
-    flow.work_left = takes * kWhole;
+    flow.work_left = static_cast<Work>(takes) * kOwnRate;
     flow.rate = 0;
+    flow.above = kOwnRate;
     flow.since = now;
     flow.transfer = transfer;
+    flow.shared = -1;
+    if (const std::int32_t path = path_of(flow); path >= 0)
+        flow.shared = above_->begin(job_, id, path, members.front().use.kBps);
     for (const Member& member : flow.members)
         if (shares(member.use))
             each_way(member, [&](std::vector<Passing>& passings) {
@@ -89,9 +93,17 @@ void NetworkFlows::end(Id id, std::vector<Member>& members) {
             });
     touch(flow);
     ++flow.generation;
+    if (flow.shared >= 0) above_->end(flow.shared);
     members.clear();
     members.swap(flow.members);
     free_.push_back(id);
+}
+
+// A transfer has two, one for each direction: that from its first member, and that to it.
+std::int32_t NetworkFlows::path_of(const Flow& flow) const {
+    const Member& first = flow.members.front();
+    if (above_ == nullptr || first.use.path < 0) return -1;
+    return first.use.path + (first.direction == Direction::in ? 1 : 0);
 }
 
 // The least of its shares, over members and directions.
@@ -115,20 +127,42 @@ std::int64_t NetworkFlows::rate_of(Id id) {
     return rate;
 }
 
-const std::vector<NetworkFlows::Ending>& NetworkFlows::settle(Picoseconds now) {
-    endings_.clear();
+void NetworkFlows::ask() {
     for (const Id id : dirty_) {
         Flow& flow = flows_[static_cast<std::size_t>(id)];
         flow.dirty = false;
         if (flow.members.empty()) continue;  // it has ended since
-        const std::int64_t rate = rate_of(id);
-        if (rate == flow.rate) continue;
-        flow.work_left = std::max<std::int64_t>(0, flow.work_left - (now - flow.since) * flow.rate);
-        flow.since = now;
-        flow.rate = rate;
-        endings_.push_back({id, ++flow.generation, now + (flow.work_left + rate - 1) / rate});
+        flow.inside = rate_of(id) * (kOwnRate / kWhole);
+        if (flow.shared >= 0) above_->allow(flow.shared, flow.inside);
+        if (!flow.asked) asked_.push_back(id);
+        flow.asked = true;
     }
     dirty_.clear();
+}
+
+void NetworkFlows::limit(Id id, std::int64_t rate) {
+    Flow& flow = flows_[static_cast<std::size_t>(id)];
+    flow.above = rate;
+    if (!flow.asked) asked_.push_back(id);
+    flow.asked = true;
+}
+
+const std::vector<NetworkFlows::Ending>& NetworkFlows::grant(Picoseconds now) {
+    endings_.clear();
+    for (const Id id : asked_) {
+        Flow& flow = flows_[static_cast<std::size_t>(id)];
+        flow.asked = false;
+        if (flow.members.empty()) continue;
+        const std::int64_t rate = std::min(flow.inside, flow.above);
+        if (rate == flow.rate) continue;
+        const Work done = static_cast<Work>(now - flow.since) * flow.rate;
+        flow.work_left = std::max<Work>(0, flow.work_left - done);
+        flow.since = now;
+        flow.rate = rate;
+        endings_.push_back({id, ++flow.generation,
+                            now + static_cast<Picoseconds>((flow.work_left + rate - 1) / rate)});
+    }
+    asked_.clear();
     return endings_;
 }
 

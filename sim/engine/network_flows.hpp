@@ -8,8 +8,12 @@
 // or ends there. What one bottleneck leaves unused by flows that another holds back is not given
 // on.
 //
-// In whole numbers throughout: rates in thousandths of a flow's own, work in thousandths of a
-// picosecond. Within an instant rates are settled once, so that its order does not count.
+// Where several jobs run beside each other, what lies above the nodes may let a flow have less
+// (sim/engine/shared_links.hpp); it then moves at that rate.
+//
+// In whole numbers throughout: rates in millionths of a flow's own, of nodes in thousandths, work
+// in millionths of a picosecond. Within an instant rates are settled once, so that its order does
+// not count.
 #pragma once
 
 #include <array>
@@ -17,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/shared_links.hpp"
 #include "sim/engine/time.hpp"
 #include "sim/network/network_use.hpp"
 
@@ -46,6 +51,12 @@ class NetworkFlows {
     NetworkFlows(std::int64_t capacity_kBps, std::size_t tracks)
         : capacity_(capacity_kBps), tracks_(capacity_kBps > 0 ? tracks : 0) {}
 
+    // From now on flows with a path are those of a job among several, which must outlive this.
+    void share(SharedLinks& above, std::int32_t job) {
+        above_ = &above;
+        job_ = job;
+    }
+
     bool shares(const NetworkUse& use) const { return capacity_ > 0 && use.kBps > 0; }
 
     // Alone it ends after `takes`. `transfer`: of two sides, not of a group.
@@ -55,7 +66,16 @@ class NetworkFlows {
     bool unsettled() const { return !dirty_.empty(); }
     // The ends that are new, of flows whose rate has changed since the last call. To be called
     // before time moves on.
-    const std::vector<Ending>& settle(Picoseconds now);
+    const std::vector<Ending>& settle(Picoseconds now) {
+        ask();
+        return grant(now);
+    }
+    // The same in two steps, between which all jobs' flows above the nodes are settled: what nodes
+    // allow is told them, then what they allow is taken.
+    void ask();
+    const std::vector<Ending>& grant(Picoseconds now);
+    // What they allow this flow has changed.
+    void limit(Id flow, std::int64_t rate);
 
     bool is_current(Id flow, std::uint32_t generation) const {
         return flows_[static_cast<std::size_t>(flow)].generation == generation;
@@ -67,12 +87,16 @@ class NetworkFlows {
   private:
     struct Flow {
         std::vector<Member> members;
-        std::int64_t work_left = 0;  // of which one picosecond does `rate` many
-        std::int64_t rate = 0;       // 0: not settled yet
+        Work work_left = 0;       // of which one picosecond does `rate` many
+        std::int64_t rate = 0;    // 0: not settled yet
+        std::int64_t inside = 0;  // that its nodes allow
+        std::int64_t above = kOwnRate;
         Picoseconds since = 0;
+        std::int32_t shared = -1;  // its number in above_
         std::uint32_t generation = 0;
         bool transfer = false;
         bool dirty = false;
+        bool asked = false;  // is in asked_
     };
     struct Passing {
         Id flow = 0;
@@ -81,6 +105,7 @@ class NetworkFlows {
     // By direction: out, in.
     using Passings = std::array<std::vector<Passing>, 2>;
 
+    std::int32_t path_of(const Flow& flow) const;
     template <typename Function>
     void each_way(const Member& member, const Function& f);
     void touch(const Flow& flow);
@@ -91,6 +116,9 @@ class NetworkFlows {
     std::vector<Flow> flows_;
     std::vector<Id> free_;
     std::vector<Id> dirty_;
+    std::vector<Id> asked_;  // whose rate may have changed
+    SharedLinks* above_ = nullptr;
+    std::int32_t job_ = 0;
     std::vector<Ending> endings_;
     std::vector<NetworkUse> uses_;  // while shares are computed
     std::vector<std::int64_t> shares_;

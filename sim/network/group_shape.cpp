@@ -8,13 +8,9 @@
 #include <utility>
 
 #include "plan/check.hpp"
+#include "sim/network/group_members.hpp"
 
 namespace orrery::sim {
-
-namespace {
-
-// Positions of a group's members in each of its nodes, ascending.
-using NodeMembers = std::map<std::int64_t, std::vector<int>>;
 
 NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,
                             std::int64_t devices_per_node) {
@@ -26,6 +22,8 @@ NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,
         std::sort(positions.begin(), positions.end());
     return members;
 }
+
+namespace {
 
 GroupShape shape_from(const NodeMembers& members, int siblings_per_node) {
     GroupShape shape;
@@ -145,8 +143,6 @@ void place_in_meshes(const std::vector<NodeMembers>& members, std::vector<GroupS
 
 // --- fabrics
 
-using Rails = std::vector<std::int64_t>;  // ascending, each once
-
 Rails rails_of_members(const std::vector<int>& positions, const plan::Cluster& cluster) {
     Rails rails;
     for (const int position : positions) {
@@ -156,11 +152,7 @@ Rails rails_of_members(const std::vector<int>& positions, const plan::Cluster& c
     return rails;
 }
 
-// Rails on which a group's ring travels from node to node; where two nodes share none, its own.
-struct RailUse {
-    Rails rails;
-    bool crosses = false;
-};
+}  // namespace
 
 RailUse rails_of_group(const NodeMembers& members, const plan::Cluster& cluster) {
     RailUse use;
@@ -189,10 +181,11 @@ bool on_rails(const plan::Cluster& cluster) {
     return cluster.inter_node.fabric.kind == plan::FabricKind::rail;
 }
 
-// Whether traffic between rails goes up to the spine, wherever its ends are.
 bool climbs(bool crosses_rails, const plan::Cluster& cluster) {
     return crosses_rails && cluster.inter_node.fabric.cross_rail == plan::CrossRail::spine;
 }
+
+namespace {
 
 void place_on_level(std::size_t level, const std::vector<NodeMembers>& members,
                     const std::vector<RailUse>& rails, const plan::Cluster& cluster,

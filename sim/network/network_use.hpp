@@ -10,6 +10,7 @@ namespace orrery::sim {
 struct NetworkUse {
     std::int64_t kBps = 0;   // of one flow; 0: leaves no node, or counts for nothing
     std::int32_t flows = 0;  // that run at the same time in the node, this one included
+    std::int32_t path = -1;  // over links that jobs share (sim/engine/shared_links.hpp); −1: none
 };
 
 }  // namespace orrery::sim

@@ -11,7 +11,9 @@ import jsonschema
 
 root = pathlib.Path(sys.argv[1])
 schema = json.loads(subprocess.run([sys.argv[2], "schema"], check=True, capture_output=True).stdout)
-jsonschema.Draft202012Validator.check_schema(schema)
+jobs_schema = json.loads(subprocess.run([sys.argv[2], "schema", "--jobs"], check=True, capture_output=True).stdout)
+for each in schema, jobs_schema:
+    jsonschema.Draft202012Validator.check_schema(each)
 
 
 def read(path):
@@ -34,6 +36,7 @@ for folder, wanted in (
     ("scenarios/runs", schema),
     ("scenarios/clusters", object_of("cluster")),
     ("scenarios/frameworks", object_of("training", "framework")),
+    ("scenarios/jobs", jobs_schema),
 ):
     validator = jsonschema.Draft202012Validator(wanted)
     for path in sorted((root / folder).glob("*.json")):

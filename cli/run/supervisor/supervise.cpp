@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/unix_seconds.hpp"
+#include "cli/unix_seconds.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/folder_lock.hpp"

@@ -87,6 +87,11 @@ class EngineWorld {
         make_tracks(transfer, uses, of_transfer);
         return run_engine(input_);
     }
+    // What an engine is given: tracks with these uses, by op number.
+    const EngineInput& with_uses(const std::vector<NetworkUse>& uses) {
+        make_tracks(0, &uses, {});
+        return input_;
+    }
     EngineRun run(EngineListener& listener) {
         make_tracks(0, nullptr, {});
         return run_engine(input_, listener);

@@ -1,0 +1,182 @@
+// orrery jobs: several jobs on one fabric, and where to place them.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <optional>
+
+#include "cli/jobs/jobs_report.hpp"
+#include "cli/machine_files.hpp"
+#include "cli/scenario_input.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/exit_code.hpp"
+#include "sim/jobs/placement.hpp"
+#include "sim/prediction.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr const char* kSearch = "search";
+
+class JobsCommand : public Subcommand {
+  public:
+    std::string name() const override { return "jobs"; }
+    std::string summary() const override {
+        return "Several jobs on one fabric: what sharing costs each, better places";
+    }
+    std::vector<std::string> examples() const override {
+        return {"jobs scenarios/jobs/four-1024-on-fat-tree.json", "jobs cluster-jobs.json --json",
+                "jobs cluster-jobs.json --place scattered",
+                "jobs cluster-jobs.json --place search --objective worst"};
+    }
+
+    void declare(CLI::App& app) override {
+        CLI::Option* file = app.add_option("FILE", file_, "A cluster and its jobs, a JSON file")
+                                ->required()
+                                ->option_text(" ");
+        files().reads(file, [this] { return content().files; });
+        std::vector<std::string> words(plan::Spelling<plan::PlacementPolicy>::names.begin(),
+                                       plan::Spelling<plan::PlacementPolicy>::names.end());
+        words.emplace_back(kSearch);
+        app.add_option("--place", place_,
+                       "For all jobs: compact, scattered, random, rail_aligned, or search")
+            ->type_name("WORD")
+            ->check(CLI::IsMember(words).description(""));
+        app.add_option("--objective", objective_,
+                       "Of the search: the sum of slow-downs (unless given), or the worst")
+            ->type_name("WORD")
+            ->check(CLI::IsMember({"sum", "worst"}).description(""));
+        app.add_option("--steps", options_.steps, "Of each job that are counted; 4 unless given")
+            ->type_name("N")
+            ->check(CLI::Range(1, 10'000).description(""));
+        app.add_option("--seed", seed_, "Of what is drawn for --place; 1 unless given")
+            ->type_name("N");
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        if (!objective_.empty() && place_ != kSearch)
+            throw UsageError("--objective: only with --place search");
+        const plan::JobsReadResult& read = content();
+        if (!read.shared) {
+            console.err << plan::format_text(read.errors);
+            if (json_) console.out << plan::format_json(read.errors);
+            return read.unreadable ? kExitUnreadable : kExitInvalidScenario;
+        }
+        const plan::SharedCluster& shared = *read.shared;
+        const std::vector<sim::Job> jobs = planned(shared);
+        std::vector<std::string> placed;
+        std::vector<sim::NodeList> nodes = places(shared, placed);
+        std::optional<sim::PlaceSearchResult> search;
+        if (place_ == kSearch) {
+            search = searched(shared, jobs, nodes);
+            if (nodes != search->simulated.front().candidate.nodes)
+                for (std::size_t j = 0; j < jobs.size(); ++j)
+                    if (shared.jobs[j].on_nodes.empty()) placed[j] = "searched";
+            nodes = search->simulated.front().candidate.nodes;
+        }
+        const sim::JobsOutcome outcome = search
+                                             ? search->simulated.front().outcome
+                                             : sim::run_jobs(shared.cluster, jobs, nodes, options_);
+        if (!outcome.stuck.empty()) {
+            console.err << "orrery jobs: internal error: the plan of " << outcome.stuck
+                        << " deadlocks\n";
+            return kExitInternal;
+        }
+        const JobsReport report = {
+            shared, jobs, nodes, placed, outcome, search ? &*search : nullptr, objective()};
+        console.out << (json_ ? jobs_json(report) : jobs_text(report, console));
+        return all_fit(jobs, console) ? kExitOk : kExitInfeasible;
+    }
+
+  private:
+    const plan::JobsReadResult& content() {
+        if (!content_) content_ = plan::read_jobs(file_, library_folder(), MachineFiles(nullptr));
+        return *content_;
+    }
+
+    static std::vector<sim::Job> planned(const plan::SharedCluster& shared) {
+        std::vector<sim::Job> jobs;
+        for (const plan::SharedJob& job : shared.jobs)
+            jobs.push_back({job.name, job.scenario, plan::build_plan(job.scenario),
+                            sim::load_profiles(job.scenario.cluster), job.start_s});
+        return jobs;
+    }
+
+    // Jobs with nodes of their own first, the others in the order of the file.
+    std::vector<sim::NodeList> places(const plan::SharedCluster& shared,
+                                      std::vector<std::string>& placed) const {
+        sim::FreeNodes free(shared.cluster);
+        for (const plan::SharedJob& job : shared.jobs)
+            free.take(job.on_nodes);
+        std::vector<sim::NodeList> nodes;
+        for (std::size_t j = 0; j < shared.jobs.size(); ++j) {
+            const plan::SharedJob& job = shared.jobs[j];
+            if (!job.on_nodes.empty()) {
+                nodes.push_back(job.on_nodes);
+                placed.emplace_back("on its nodes");
+                continue;
+            }
+            const bool given = place_.empty() || place_ == kSearch;
+            const plan::PlacementPolicy policy =
+                given ? job.placement : *plan::value_spelled<plan::PlacementPolicy>(place_);
+            const auto seed = static_cast<std::uint64_t>(given ? job.seed : seed_) +
+                              (given ? 0 : static_cast<std::uint64_t>(j));
+            if (policy == plan::PlacementPolicy::rail_aligned &&
+                shared.cluster.inter_node.fabric.kind != plan::FabricKind::rail)
+                throw UsageError("--place rail_aligned: the cluster's fabric has no rails");
+            // There are as many: the reader has counted them.
+            nodes.push_back(*free.place(policy, job.nodes, plan::stage_nodes(job.scenario), seed));
+            placed.emplace_back(plan::spelling(policy));
+        }
+        return nodes;
+    }
+
+    sim::PlaceObjective objective() const {
+        return objective_ == "worst" ? sim::PlaceObjective::worst : sim::PlaceObjective::sum;
+    }
+
+    sim::PlaceSearchResult searched(const plan::SharedCluster& shared,
+                                    const std::vector<sim::Job>& jobs,
+                                    const std::vector<sim::NodeList>& given) const {
+        std::vector<bool> pinned;
+        for (const plan::SharedJob& job : shared.jobs)
+            pinned.push_back(!job.on_nodes.empty());
+        sim::PlaceSearchOptions options;
+        options.objective = objective();
+        options.seed = static_cast<std::uint64_t>(seed_);
+        options.run = options_;
+        return sim::search_places(shared.cluster, jobs, given, pinned, options);
+    }
+
+    static bool all_fit(const std::vector<sim::Job>& jobs, Console& console) {
+        bool fit = true;
+        for (const sim::Job& job : jobs) {
+            const sim::MemoryPrediction memory =
+                sim::predict_memory(job.plan, job.scenario, job.profile);
+            if (memory.verdict != sim::Verdict::exceeds) continue;
+            console.err << fmt::format(
+                "orrery jobs: the layout of {} does not fit into the device's memory\n", job.name);
+            fit = false;
+        }
+        return fit;
+    }
+
+    std::string file_;
+    std::string place_;
+    std::string objective_;
+    std::int64_t seed_ = 1;
+    sim::RunJobsOptions options_;
+    bool json_ = false;
+    std::optional<plan::JobsReadResult> content_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> jobs_command() {
+    return std::make_unique<JobsCommand>();
+}
+
+}  // namespace orrery::cli

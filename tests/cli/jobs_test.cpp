@@ -1,0 +1,182 @@
+// orrery jobs as a user has it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios/";
+const std::string kFour = kScenarios + "jobs/four-7b-on-64-nodes.json";
+
+TEST(JobsCommand, PrintsWhatItsPageShows) {
+    const Outcome outcome = run({"jobs", kFour});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::istringstream page(content_of(std::string(ORRERY_SOURCE_DIR) + "/docs/jobs.md"));
+    std::string shown;
+    bool begun = false;
+    for (std::string line; std::getline(page, line);) {
+        begun = begun || line.starts_with("    4 jobs of 512 ranks");
+        if (!begun) continue;
+        if (!line.empty() && !line.starts_with("    ")) break;
+        shown += line.empty() ? "\n" : line.substr(4) + '\n';
+    }
+    shown.pop_back();
+    EXPECT_EQ(shown, outcome.out);
+}
+
+TEST(JobsCommand, PrintsJson) {
+    const Outcome outcome = run({"jobs", kFour, "--json", "--steps", "2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out);
+    ASSERT_EQ(printed.at("jobs").size(), 4U);
+    double tokens = 0;
+    for (const json& job : printed.at("jobs")) {
+        EXPECT_EQ(job.at("nodes").size(), 16U);
+        EXPECT_NEAR(job.at("slowdown").get<double>(),
+                    job.at("shared_s").get<double>() / job.at("alone_s").get<double>(), 1e-12);
+        EXPECT_GT(job.at("slowdown"), 1);
+        EXPECT_GT(job.at("exposed_shared_s"), job.at("exposed_alone_s"));
+        EXPECT_LE(job.at("least_s"), job.at("shared_s"));
+        EXPECT_GE(job.at("most_s"), job.at("shared_s"));
+        EXPECT_GE(job.at("steps"), 2);
+        double sum = 0;
+        for (const auto& [account, of_it] : job.at("breakdown_alone_s").items())
+            sum += of_it.get<double>();
+        EXPECT_NEAR(sum, job.at("alone_s").get<double>(), 1e-9);
+        tokens += job.at("tokens_per_s").get<double>();
+    }
+    EXPECT_NEAR(printed.at("throughput").at("tokens_per_s").get<double>(), tokens, 1e-6 * tokens);
+    EXPECT_EQ(printed.at("links").size(), 16U);
+    for (const json& link : printed.at("links")) {
+        EXPECT_LE(link.at("carried"), 1);
+        EXPECT_LE(link.at("full"), link.at("met"));
+        EXPECT_LE(link.at("met"), link.at("busy"));
+    }
+    EXPECT_EQ(run({"jobs", kFour, "--json", "--steps", "2"}).out, outcome.out);
+}
+
+// The scenario on its own, as large: the same step to the bit.
+TEST(JobsCommand, OneJobIsWhatSimulateSays) {
+    json one = json::parse(content_of(kFour));
+    one["jobs"] = json::array({one["jobs"][0]});
+    one["jobs"][0]["placement"] = "compact";
+    const std::string file = written("one.json", one.dump());
+    json cluster = one["cluster"];
+    cluster["nodes"] = 16;
+    const Outcome jobs = run({"jobs", file, "--json"});
+    ASSERT_EQ(jobs.code, 0) << jobs.err;
+    const Outcome alone =
+        run({"simulate", kScenarios + "runs/llama2-7b-a100x8.json", "--set",
+             "cluster=" + cluster.dump(), "--set", "layout.global_batch_size=256", "--json"});
+    ASSERT_EQ(alone.code, 0) << alone.err;
+    const json job = json::parse(jobs.out).at("jobs").at(0);
+    const double time_s = json::parse(alone.out).at("step").at("time_s");
+    EXPECT_EQ(job.at("alone_s"), time_s);
+    EXPECT_EQ(job.at("shared_s"), time_s);
+}
+
+TEST(JobsCommand, SearchesPlaces) {
+    const Outcome outcome = run({"jobs", kFour, "--place", "search", "--json", "--steps", "2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out);
+    const json& search = printed.at("search");
+    EXPECT_EQ(search.at("places").at(0).at("score"), 4) << "each fits two leaves of its own";
+    EXPECT_EQ(search.at("places").back().at("how"), "as given");
+    for (const json& job : printed.at("jobs"))
+        EXPECT_EQ(job.at("slowdown"), 1);
+    EXPECT_EQ(run({"jobs", kFour, "--objective", "worst"}).code, 2);
+}
+
+const char* const kCluster = R"("cluster": {"nodes": 4, "devices_per_node": 8,
+    "device": "a100-80gb-sxm", "profile": "profiles/a100-80gb-sxm.json",
+    "intra_node": {"kind": "nvswitch", "bandwidth_GBps": 300, "latency_us": 2},
+    "inter_node": {"kind": "infiniband", "nics_per_node": 8, "bandwidth_Gbps": 200,
+                   "latency_us": 5}})";
+
+Outcome with_jobs(const std::string& jobs) {
+    const std::string file =
+        written("jobs.json", std::string("{") + kCluster + ", \"jobs\": [" + jobs + "]}");
+    Outcome outcome = run({"jobs", file});
+    outcome.err = replaced(outcome.err, file, "jobs.json");
+    return outcome;
+}
+
+TEST(JobsCommand, SaysAllThatIsWrongAtOnce) {
+    const std::string seven = R"("scenario": "runs/llama2-7b-a100x8.json")";
+    const Outcome outcome =
+        with_jobs("{\"name\": \"a\", " + seven + ", \"on_nodes\": [0, 1]}, {\"name\": \"a\", " +
+                  seven + ", \"on_nodes\": [1]}, {" + seven + ", \"on_nodes\": [9]}, {" + seven +
+                  ", \"nodes\": 4, \"placement\": \"rail_aligned\"}");
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, R"(error[J004]: the cluster's fabric has no rails
+  --> jobs.json:/jobs/3/placement   (= "rail_aligned")
+   = help: "compact", or "kind": "rail" for cluster.inter_node.fabric
+
+error[J008]: jobs 1 and 2 have one name
+  --> jobs.json:/jobs/1/name   (= "a")
+
+error[J001]: node 1 is a's already
+  --> jobs.json:/jobs/1/on_nodes   (= [1])
+
+error[J003]: the cluster has no node 9
+  --> jobs.json:/jobs/2/on_nodes   (= [9])
+   |  nodes 0 to 3
+
+error[J002]: the jobs need more nodes than the cluster has
+  --> jobs.json:/jobs   (= [{"name":"a","scenario":"runs/llama2-7b-a100x8.json","on_nod …)
+   |  2 + 1 + 1 + 4 = 8 > 4 nodes
+   = help: 4 nodes fewer in all, or cluster.nodes: 8
+
+5 errors; nothing was run.
+)");
+}
+
+TEST(JobsCommand, SaysWhoseScenarioIsWrong) {
+    const Outcome layout = with_jobs(
+        R"({"name": "wide", "scenario": "runs/llama2-7b-a100x8.json", "nodes": 1,
+            "set": ["layout.tensor_parallel=3"]})");
+    EXPECT_EQ(layout.code, 3);
+    EXPECT_THAT(layout.err, HasSubstr("S014"));
+    EXPECT_THAT(layout.err, HasSubstr("runs/llama2-7b-a100x8.json:/layout/tensor_parallel"));
+    EXPECT_THAT(layout.err, HasSubstr("in wide"));
+    const Outcome device = with_jobs(R"({"scenario": "runs/llama3-8b-h200x8.json", "nodes": 1})");
+    EXPECT_EQ(device.code, 3);
+    EXPECT_THAT(device.err, StartsWith("error[J005]"));
+    const Outcome missing = with_jobs(R"({"scenario": "runs/llama2-7b-a100x9.json", "nodes": 1})");
+    EXPECT_EQ(missing.code, 5);
+    EXPECT_THAT(missing.err, HasSubstr("did you mean \"runs/llama2-7b-a100x8.json\"?"));
+    const Outcome scenario = run({"jobs", kScenarios + "runs/tiny-gpt.json"});
+    EXPECT_EQ(scenario.code, 5);
+    EXPECT_THAT(scenario.err, StartsWith("error[J007]"));
+    EXPECT_EQ(run({"jobs", "nowhere.json"}).code, 5);
+}
+
+// What fits the schema of jobs are the shipped files.
+TEST(JobsCommand, SchemaKnowsTheKeysOfShippedFiles) {
+    const Outcome outcome = run({"schema", "--jobs"});
+    ASSERT_EQ(outcome.code, 0);
+    const json schema = json::parse(outcome.out);
+    const json& known = schema.at("properties").at("jobs").at("items").at("properties");
+    for (const char* file : {"four-7b-on-64-nodes.json", "four-1024-on-fat-tree.json"}) {
+        const json jobs = json::parse(content_of(kScenarios + "jobs/" + file));
+        for (const auto& [key, value] : jobs.items())
+            EXPECT_TRUE(schema.at("properties").contains(key)) << key;
+        for (const json& job : jobs.at("jobs"))
+            for (const auto& [key, value] : job.items())
+                EXPECT_TRUE(known.contains(key)) << key;
+    }
+    EXPECT_EQ(run({"schema", "--jobs", "layout"}).code, 2);
+}
+
+}  // namespace
+}  // namespace orrery::cli
