@@ -1,10 +1,12 @@
 """Goodput held against runs: supervised runs whose ranks are killed at random, beside what orrery goodput predicts.
 
 planted_failures.py [--programs DIR] [--runs N] [--steps N] [--seed N] [--rate-factor X] [--within SHARE]
-A run of four CPU ranks goes on under `train --supervise` and is killed at exponential times of training: each rank fails
-as often as a node of OPT-175B's training did (scenarios/reliability/opt-175b.json), X = 1e5 times sooner. What a failure
-and a checkpoint take is measured once, of other runs with another seed, and said in a section `reliability`; `orrery
-goodput` predicts the share of the wall clock in steps that count, and the mean of N runs must lie within SHARE of it."""
+                    [--measure-every N]
+A run of four CPU ranks goes on under `train --supervise` and is killed at exponential times of training: each rank
+fails as often as a node of OPT-175B's training did (scenarios/reliability/opt-175b.json), X = 1e5 times sooner. What
+a failure and a checkpoint take is measured of other runs between them, with another seed, and said in a section
+`reliability`; `orrery goodput` predicts the share of the wall clock in steps that count, and the mean of N runs must
+lie within SHARE of it."""
 
 import argparse
 import contextlib
@@ -136,17 +138,17 @@ def predict(programs, steps, measured, mean_s):
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
-def measure(programs, folder, steps, chance, mean_s, failures):
-    """Once: what steps, checkpoints and failures take here."""
-    runs = []
-    while sum(run.failures for run in runs) < failures:
-        runs.append(Run(programs, folder, steps, lifetimes(chance, mean_s)))
+def measured_of(runs, folder, steps):
+    """What steps, checkpoints and failures take here."""
+    recoveries = [seconds for run in runs for seconds in run.recoveries]
+    if not recoveries:
+        sys.exit("none of the measured runs failed: ask for more")
     write_s = statistics.fmean(seconds for run in runs for seconds in run.writes)
     size = sum(file.stat().st_size for file in max(folder.glob("saved/step-*")).glob("*.safetensors"))
     return {"step_s": sum(run.steps_s for run in runs) / (steps * len(runs)),
             "stall_s": statistics.fmean(seconds for run in runs for seconds in run.stalls),
             "write_GBps": size / write_s / 1e9,
-            "recovery_s": statistics.fmean(seconds for run in runs for seconds in run.recoveries)}
+            "recovery_s": statistics.fmean(recoveries)}
 
 
 def main():
@@ -157,21 +159,23 @@ def main():
     reader.add_argument("--seed", type=int, default=1)
     reader.add_argument("--rate-factor", type=float, default=1e5)
     reader.add_argument("--within", type=float, default=0.05)
-    reader.add_argument("--measured", type=int, default=6, help="failures that what they take is measured of")
+    reader.add_argument("--measure-every", type=int, default=2, help="runs to each that is measured")
     asked = reader.parse_args()
     mean_s = mean_lifetime_s(asked.rate_factor)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
-        measured = measure(asked.programs, place, asked.steps, random.Random(f"measured {asked.seed}"), mean_s,
-                           asked.measured)
-        print("measured: " + json.dumps(measured), flush=True)
-        chance = random.Random(asked.seed)
-        runs = []
+        chance, apart = random.Random(asked.seed), random.Random(f"measured {asked.seed}")
+        measuring, runs = [], []
         for number in range(asked.runs):
+            # Between the others, so that a machine that others use is as busy for both.
+            if number % asked.measure_every == 0:
+                measuring.append(Run(asked.programs, place, asked.steps, lifetimes(apart, mean_s)))
             run = Run(asked.programs, place, asked.steps, lifetimes(chance, mean_s))
             runs.append(run)
             print(f"run {number + 1}: {run.wall_s:.1f} s, {run.failures} failures, effective {run.effective:.3f}",
                   flush=True)
+        measured = measured_of(measuring, place, asked.steps)
+    print("measured: " + json.dumps(measured))
     predicted = predict(asked.programs, asked.steps, measured, mean_s)
     effective = statistics.fmean(run.effective for run in runs)
     error = statistics.stdev(run.effective for run in runs) / math.sqrt(len(runs))
