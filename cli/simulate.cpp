@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/chakra_output.hpp"
+#include "cli/measured_costs.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
@@ -58,7 +59,7 @@ class Simulate : public Subcommand {
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
             app.add_option("--costs", costs_file_,
-                           "A measured trace that prices its ops; the profile prices the rest")
+                           "A measured trace, also of another layout or cluster, that prices ops")
                 ->type_name("TRACE"));
         excerpt_.declare(app);
         app.add_option("--draws", draws_,
@@ -88,13 +89,8 @@ class Simulate : public Subcommand {
                 "--draws and --costs exclude each other: what was measured is one draw");
         const sim::Profile profile = sim::load_profiles(cluster);
         std::optional<sim::MeasuredCosts> costs;
-        if (!costs_file_.empty()) {
-            trace::Trace measured = trace::read_trace(costs_file_);
-            if (measured.facts.ranks_per_device > 1)
-                console.err << "orrery simulate: warning: " << costs_file_
-                            << ": several ranks shared a GPU: its times say nothing\n";
-            costs.emplace(std::move(measured), costs_file_);
-        }
+        if (!costs_file_.empty())
+            costs.emplace(read_costs(costs_file_, input_.file, name(), console));
         std::optional<plan::Plan> own;  // whose ops are written
         if (chakra_.wanted() && input_.plan() == nullptr) own = plan::build_plan(*read.scenario);
         const plan::Plan* const plan = own ? &*own : input_.plan();
