@@ -414,31 +414,22 @@ std::vector<PredictedOp> predicted_ops(const plan::Plan& plan, const plan::Scena
                                        const Profile& profile) {
     const Machine machine = build_machine(plan, scenario, profile, false);
     const std::vector<trace::OpName> names = trace::describe_plan(plan, machine.input.linked).ops;
-    std::vector<PredictedOp> ops(names.size());
+    std::map<std::pair<std::uint32_t, double>, PredictedOp> ops;  // by number and price
     for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
         const EngineTrack& track = machine.input.tracks[t];
         const auto& linked = machine.input.linked[static_cast<std::size_t>(track.program)];
-        const std::int64_t ranks = machine.classes.members[t].represents;
         const std::size_t size = ops_of_one_step(machine, track);
         for (std::uint32_t id = 0; id < size; ++id) {
             const std::uint32_t number = linked.op[id];
-            PredictedOp& op = ops[number];
             const Price price = price_on(machine, t, names[number], id);
-            const auto before = static_cast<double>(op.runs);
-            op.runs += ranks;
-            const double mean =
-                (op.price.seconds * before + price.seconds * static_cast<double>(ranks)) /
-                static_cast<double>(op.runs);
-            op.price = price;
-            op.price.seconds = mean;
+            PredictedOp& op = ops[{number, price.seconds}];
+            if (op.runs == 0) op = {names[number], price, 0};
+            op.runs += machine.classes.members[t].represents;
         }
     }
     std::vector<PredictedOp> run;
-    for (std::size_t number = 0; number < ops.size(); ++number) {
-        if (ops[number].runs == 0) continue;
-        ops[number].name = names[number];
-        run.push_back(std::move(ops[number]));
-    }
+    for (auto& [key, op] : ops)
+        run.push_back(std::move(op));
     return run;
 }
 

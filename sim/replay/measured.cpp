@@ -125,10 +125,37 @@ std::array<MeasuredCosts::PoolKey, 3> MeasuredCosts::pools_of(const trace::OpNam
             PoolKey{family, -1, -1}};
 }
 
+std::map<MeasuredCosts::Key, PredictedOp> MeasuredCosts::medians_of(
+    const std::vector<PredictedOp>& predicted) {
+    std::map<Key, std::vector<PredictedOp>> by_key;
+    for (const PredictedOp& op : predicted)
+        by_key[key_of(op.name)].push_back(op);
+    std::map<Key, PredictedOp> medians;
+    for (auto& [key, ops] : by_key) {
+        std::sort(ops.begin(), ops.end(), [](const PredictedOp& a, const PredictedOp& b) {
+            return a.price.seconds < b.price.seconds;
+        });
+        std::int64_t runs = 0;
+        for (const PredictedOp& op : ops)
+            runs += op.runs;
+        const auto of_run = [&ops = ops](std::int64_t run) -> const PredictedOp& {
+            std::size_t i = 0;
+            while (run >= ops[i].runs)
+                run -= ops[i++].runs;
+            return ops[i];
+        };
+        const PredictedOp& low = of_run((runs - 1) / 2);
+        PredictedOp& median = medians[key] = low;
+        median.runs = runs;
+        median.price.seconds = (low.price.seconds + of_run(runs / 2).price.seconds) / 2;
+    }
+    return medians;
+}
+
 void MeasuredCosts::hold_against(const std::vector<PredictedOp>& predicted) {
+    predicted_ = medians_of(predicted);
     std::map<PoolKey, std::vector<Ratio>> ratios;
-    for (const PredictedOp& op : predicted) {
-        predicted_[key_of(op.name)] = op.price;
+    for (const auto& [key, op] : predicted_) {
         const MeasuredOp* measured = find(op.name);
         if (measured == nullptr || measured->time.duration <= 0 || op.price.seconds <= 0) continue;
         const auto runs = static_cast<double>(op.runs);
@@ -151,11 +178,11 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
     const MeasuredOp* measured = find(op);
     const auto there = predicted_.find(key_of(op));
     if (measured != nullptr) {
-        if (there == predicted_.end() || is_same(there->second.seconds, predicted.seconds))
+        const double then = there == predicted_.end() ? 0 : there->second.price.seconds;
+        if (there == predicted_.end() || is_same(then, predicted.seconds))
             return MeasuredPrice{measured->time, measured->relative_sd, PriceSource::median};
-        if (there->second.family == predicted.family && there->second.seconds > 0) {
-            const double seconds =
-                to_seconds(measured->time.duration) * (predicted.seconds / there->second.seconds);
+        if (there->second.price.family == predicted.family && then > 0) {
+            const double seconds = to_seconds(measured->time.duration) * (predicted.seconds / then);
             return MeasuredPrice{{measured->time.late, from_seconds(seconds)},
                                  std::hypot(measured->relative_sd, predicted.relative_sd),
                                  PriceSource::scaled};
@@ -173,9 +200,11 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
 }
 
 bool MeasuredCosts::are_priced_alike(const std::vector<PredictedOp>& predicted) const {
-    return std::all_of(predicted.begin(), predicted.end(), [&](const PredictedOp& op) {
-        const auto there = predicted_.find(key_of(op.name));
-        return there == predicted_.end() || is_same(there->second.seconds, op.price.seconds);
+    const std::map<Key, PredictedOp> here = medians_of(predicted);
+    return std::all_of(here.begin(), here.end(), [&](const auto& op) {
+        const auto there = predicted_.find(op.first);
+        return there == predicted_.end() ||
+               is_same(there->second.price.seconds, op.second.price.seconds);
     });
 }
 

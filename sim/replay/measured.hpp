@@ -56,7 +56,7 @@ struct PriceSources {
     std::vector<OfKind> kinds;  // that take time, in the order of plan::OpKind
 };
 
-// What the model says of an op in some scenario, the mean of all its runs.
+// What the model says of an op in some scenario, of ranks where it says the same.
 struct PredictedOp {
     trace::OpName name;
     Price price;
@@ -116,6 +116,8 @@ class MeasuredCosts {
     std::vector<OpTime> times_of(const plan::LinkedProgram& linked, const plan::Plan& plan,
                                  const trace::Track& track, int repetitions) const;
 
+    // Of all places of an op's group the median run's, as what was measured is the median.
+    static std::map<Key, PredictedOp> medians_of(const std::vector<PredictedOp>& predicted);
     // Family, kind and phase; −1: any.
     using PoolKey = std::tuple<CostFamily, int, int>;
     static std::array<PoolKey, 3> pools_of(const trace::OpName& op, CostFamily family);
@@ -129,7 +131,7 @@ class MeasuredCosts {
     std::string path_;
     std::map<Key, MeasuredOp> ops_;
     std::array<Picoseconds, plan::kStreams> late_{};
-    std::map<Key, Price> predicted_;
+    std::map<Key, PredictedOp> predicted_;
     std::map<PoolKey, Pool> pools_;
 };
 

@@ -298,6 +298,24 @@ TEST(Extrapolation, ToMoreNodesPricesTheirNetworkByTheProfile) {
         }
 }
 
+// Of two nodes of five devices, so that one tensor group of four lies on a node and the other on
+// both: the median of what both took is neither's.
+TEST(Extrapolation, PartsGroupsThatLieUnlike) {
+    const std::vector<std::string> nodes = {
+        "layout.tensor_parallel=4", "layout.pipeline_parallel=1", "cluster.nodes=2",
+        "cluster.devices_per_node=5",
+        R"(cluster.inter_node={"kind":"ethernet","bandwidth_Gbps":10,"nics_per_node":1,)"
+        R"("latency_us":20,"oversubscription":1})"};
+    const World measured(of_ops_alone(nodes));
+    const MeasuredCosts costs = as_if_measured(measured, as_it_is);
+    std::vector<std::string> more = nodes;
+    more.emplace_back("layout.global_batch_size=32");
+    const World asked(of_ops_alone(more));
+    const sim::Prediction alone = predicted(asked, nullptr);
+    const sim::Prediction prediction = predicted(asked, &costs);
+    EXPECT_NEAR(prediction.step.time_s, alone.step.time_s, 1e-6 * alone.step.time_s);
+}
+
 // Products that take a fifth longer than the model says do so at shapes that were never measured,
 // and nothing else does.
 TEST(Extrapolation, KeepsHowFarTheModelWasOff) {
