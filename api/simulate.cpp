@@ -49,6 +49,7 @@ Prediction simulate(const Scenario& scenario, const SimulateOptions& options) {
         question.unfolded = options.unfolded;
         question.draws = options.draws;
         question.costs_file = options.costs;
+        question.scenario_file = input.file;
         question.stop = options.stop;
         cli::Simulation simulation = cli::simulated(read, question);
         require_no_deadlock(simulation.prediction);

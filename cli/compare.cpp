@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/measured_costs.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -70,7 +71,7 @@ class Compare : public Subcommand {
         } else {
             const plan::ReadResult read = input_.read(console, json_);
             if (!read.scenario) return exit_code_of(read);
-            predicted = simulated(read);
+            predicted = simulated(read, console);
         }
         const compare::Comparison comparison = compare::compare_traces(predicted.trace, measured);
         const ComparisonReport report{
@@ -102,10 +103,13 @@ class Compare : public Subcommand {
         return trace::format_of_name(path) == trace::TraceFormat::chrome;
     }
 
-    Predicted simulated(const plan::ReadResult& read) const {
+    Predicted simulated(const plan::ReadResult& read, Console& console) const {
         const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
         std::optional<sim::MeasuredCosts> costs;
-        if (!costs_.empty()) costs.emplace(trace::read_trace(costs_), costs_);
+        std::vector<std::string> warnings;
+        if (!costs_.empty()) costs.emplace(read_costs(costs_, input_.file, warnings));
+        for (const std::string& warning : warnings)
+            console.err << "orrery compare: warning: " << warning << '\n';
         sim::Prediction prediction = sim::simulate(
             *read.scenario, profile, {false, costs ? &*costs : nullptr}, read.resolved_json);
         if (!prediction.stuck.empty())

@@ -191,11 +191,19 @@ Json copies_json(const trace::CopySums& copies) {
 
 // Where prices are from that a profile did not make alone.
 Json prices_json(const sim::PriceSources& prices) {
-    constexpr std::array<const char*, sim::kPriceSources> kNames = {"own_time", "median",
-                                                                    "profile"};
+    const auto name_of = [](std::size_t source) {
+        return std::string(sim::name(static_cast<sim::PriceSource>(source)));
+    };
     Json json = {{"trace", prices.path}};
     for (std::size_t source = 0; source < sim::kPriceSources; ++source)
-        json[kNames[source]] = {{"ops", prices.ops[source]}, {"share", prices.share[source]}};
+        json[name_of(source)] = {{"ops", prices.ops[source]}, {"share", prices.share[source]}};
+    json["kinds"] = Json::array();
+    for (const sim::PriceSources::OfKind& kind : prices.kinds) {
+        Json of_kind = {{"kind", plan::name(kind.kind)}, {"over_model", kind.over_model}};
+        for (std::size_t source = 0; source < sim::kPriceSources; ++source)
+            of_kind[name_of(source)] = kind.share[source];
+        json["kinds"].push_back(std::move(of_kind));
+    }
     return json;
 }
 

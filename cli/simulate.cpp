@@ -57,7 +57,7 @@ class Simulate : public Subcommand {
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
             app.add_option("--costs", costs_file_,
-                           "A measured trace that prices its ops; the profile prices the rest")
+                           "A measured trace, also of another layout or cluster, that prices ops")
                 ->type_name("TRACE"));
         excerpt_.declare(app);
         app.add_option("--draws", draws_,
@@ -83,6 +83,7 @@ class Simulate : public Subcommand {
         SimulationQuestion question;
         question.unfolded = unfolded_;
         question.costs_file = costs_file_;
+        question.scenario_file = input_.file;
         question.draws = draws_;
         question.keep_trace =
             !trace_file_.empty() || !snapshot_file_.empty() || chakra_.wanted() || timeline_;

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "cli/measured_costs.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/subcommand.hpp"
 #include "sim/replay/measured.hpp"
-#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -37,13 +37,8 @@ Simulation simulated(plan::ReadResult read, const SimulationQuestion& question) 
     Simulation answer;
     answer.profile = sim::load_profiles(cluster);
     std::optional<sim::MeasuredCosts> costs;
-    if (!question.costs_file.empty()) {
-        trace::Trace measured = trace::read_trace(question.costs_file);
-        if (measured.facts.ranks_per_device > 1)
-            answer.warnings.push_back(fmt::format(
-                "{}: several ranks shared a GPU: its times say nothing", question.costs_file));
-        costs.emplace(std::move(measured), question.costs_file);
-    }
+    if (!question.costs_file.empty())
+        costs.emplace(read_costs(question.costs_file, question.scenario_file, answer.warnings));
     sim::SimulateOptions how;
     how.unfolded = question.unfolded;
     how.costs = costs ? &*costs : nullptr;

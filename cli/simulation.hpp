@@ -21,6 +21,7 @@ inline constexpr std::int64_t kMostDraws = 10'000;
 struct SimulationQuestion {
     bool unfolded = false;
     std::string costs_file;            // a measured trace that prices its ops; empty: none
+    std::string scenario_file;         // beside which files lie that the trace's scenario names
     std::int64_t draws = 0;            // of stragglers and jitter
     bool keep_trace = false;           // with every event
     const plan::Plan* plan = nullptr;  // in place of the plan that the scenario asks for

@@ -125,63 +125,109 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
     return table;
 }
 
-// Puts medians of what was measured in the place of the profile's prices.
-void take_medians(const std::vector<trace::OpName>& ops, const MeasuredCosts& costs,
-                  PriceTable& table) {
-    table.sources.assign(ops.size(), PriceSource::profile);
-    for (std::size_t op = 0; op < ops.size(); ++op) {
-        const MeasuredOp* measured = costs.find(ops[op]);
-        if (measured == nullptr) continue;
-        table.sources[op] = PriceSource::median;
-        table.durations[op] = measured->time.duration;
-        table.prices[op].seconds = to_seconds(measured->time.duration);
-        table.prices[op].relative_sd = measured->relative_sd;
+// What the model says of the op `id` of a track. Transfers are priced by their routes: of several
+// that a step of a program makes the longest counts, and its link is that of the price.
+Price price_on(const Machine& machine, std::size_t track, const trace::OpName& op,
+               std::uint32_t id) {
+    const EngineTrack& of_track = machine.input.tracks[track];
+    const auto program = static_cast<std::size_t>(of_track.program);
+    const plan::LinkedProgram& linked = machine.input.linked[program];
+    Price price = machine.table_of[track]->prices[linked.op[id]];
+    if (op.kind != plan::OpKind::exchange) return price;
+    Picoseconds longest = -1;
+    for (const plan::Transfer& transfer :
+         machine.input.plan->programs[program].steps[linked.step[id]].transfers) {
+        if (of_track.time_of(transfer) <= longest) continue;
+        longest = of_track.time_of(transfer);
+        const Hop& hop =
+            machine.classes.members[track].hops[static_cast<std::size_t>(transfer.peer)];
+        price.family =
+            hop.same_node ? CostFamily::intra_node_collective : CostFamily::point_to_point;
+    }
+    price.seconds = to_seconds(std::max<Picoseconds>(0, longest));
+    return price;
+}
+
+std::size_t ops_of_one_step(const Machine& machine, const EngineTrack& track) {
+    return machine.input.linked[static_cast<std::size_t>(track.program)].size() /
+           static_cast<std::size_t>(machine.repetitions);
+}
+
+using MeasuredPrices = std::vector<std::optional<MeasuredPrice>>;  // by op number
+
+// Of all but transfers, each table's.
+std::map<const PriceTable*, MeasuredPrices> measured_prices(const std::vector<trace::OpName>& ops,
+                                                            const MeasuredCosts& costs,
+                                                            const Machine& machine) {
+    std::map<const PriceTable*, MeasuredPrices> prices;
+    for (const auto& table : machine.tables) {
+        MeasuredPrices& of_table = prices[table.get()];
+        of_table.resize(ops.size());
+        for (std::size_t op = 0; op < ops.size(); ++op)
+            if (ops[op].kind != plan::OpKind::exchange)
+                of_table[op] = costs.price(ops[op], table->prices[op]);
+    }
+    return prices;
+}
+
+// For the interval and the shares of the network, which ask tables. What was measured was measured
+// beside whatever else ran; what the profile prices shares with its like.
+void put_into_tables(const std::map<const PriceTable*, MeasuredPrices>& measured, bool all_measured,
+                     Machine& machine) {
+    for (const auto& table : machine.tables) {
+        const MeasuredPrices& prices = measured.at(table.get());
+        if (all_measured) table->network.assign(prices.size(), {});
+        for (std::size_t op = 0; op < prices.size(); ++op) {
+            if (!prices[op]) continue;
+            table->network[op] = {};
+            table->durations[op] = prices[op]->time.duration;
+            table->prices[op].seconds = to_seconds(prices[op]->time.duration);
+            table->prices[op].relative_sd = prices[op]->relative_sd;
+        }
     }
 }
 
-// What each op of a program takes by a table: medians, and the profile where there are none.
-std::vector<OpTime> times_by_table(const std::vector<trace::OpName>& ops,
-                                   const std::vector<std::uint32_t>& program,
-                                   const MeasuredCosts& costs, const EngineTrack& track,
-                                   const plan::Program& plan_of_track,
-                                   const std::vector<std::uint32_t>& step) {
-    std::vector<OpTime> times;
-    for (std::size_t i = 0; i < program.size(); ++i) {
-        const std::uint32_t op = program[i];
-        OpTime time{0, (*track.durations)[op]};
-        if (const MeasuredOp* measured = costs.find(ops[op]))
-            time = measured->time;
-        else if (ops[op].kind == plan::OpKind::exchange)
-            for (const plan::Transfer& transfer : plan_of_track.steps[step[i]].transfers)
-                time.duration = std::max(time.duration, track.time_of(transfer));
-        times.push_back(time);
-    }
-    return times;
-}
-
-// What was measured takes the place of prices, rank by rank or by medians.
-void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName>& ops,
-                         const MeasuredCosts& costs, std::optional<Replay> replay,
-                         Machine& machine) {
+// What was measured takes the place of prices, rank by rank or by what is known of ops.
+void take_measured_times(const std::vector<trace::OpName>& ops, const MeasuredCosts& costs,
+                         std::optional<Replay> replay, Machine& machine) {
     machine.input.launch = {};
     machine.input.graphs = {};
     machine.input.compute_slowdown_permille = 0;
-    machine.times.resize(machine.input.tracks.size());  // before anything points into it
-    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
+    const auto by_table = measured_prices(ops, costs, machine);
+    const bool is_replay = replay.has_value();
+    const std::size_t tracks = machine.input.tracks.size();
+    machine.times.resize(tracks);  // before anything points into it
+    machine.sources.resize(tracks);
+    machine.modelled.resize(tracks);
+    for (std::size_t t = 0; t < tracks; ++t) {
         EngineTrack& track = machine.input.tracks[t];
-        const auto program = static_cast<std::size_t>(track.program);
-        const plan::LinkedProgram& linked = machine.input.linked[program];
+        const plan::LinkedProgram& linked =
+            machine.input.linked[static_cast<std::size_t>(track.program)];
         machine.input.launch_queue =
             std::max(machine.input.launch_queue, static_cast<std::int64_t>(linked.size()));
-        const std::size_t of_one = linked.size() / static_cast<std::size_t>(machine.repetitions);
-        const std::vector<std::uint32_t> once(
-            linked.op.begin(), linked.op.begin() + static_cast<std::ptrdiff_t>(of_one));
-        machine.times[t] =
-            replay ? std::move(
-                         replay->times[static_cast<std::size_t>(machine.classes.members[t].rank)])
-                   : times_by_table(ops, once, costs, track, plan.programs[program], linked.step);
+        const std::size_t size = ops_of_one_step(machine, track);
+        for (std::uint32_t id = 0; id < size; ++id) {
+            const trace::OpName& op = ops[linked.op[id]];
+            const Price price = price_on(machine, t, op, id);
+            machine.modelled[t].push_back(price.seconds);
+            if (replay) continue;
+            const bool transfers = op.kind == plan::OpKind::exchange;
+            const auto measured = transfers ? costs.price(op, price)
+                                            : by_table.at(machine.table_of[t])[linked.op[id]];
+            machine.sources[t].push_back(measured ? measured->source : PriceSource::profile);
+            const Picoseconds modelled =
+                transfers ? from_seconds(price.seconds) : (*track.durations)[linked.op[id]];
+            machine.times[t].push_back(measured ? measured->time
+                                                : OpTime{costs.late_on(op.stream), modelled});
+        }
+        if (replay) {
+            machine.times[t] =
+                std::move(replay->times[static_cast<std::size_t>(machine.classes.members[t].rank)]);
+            machine.sources[t].assign(size, PriceSource::own_time);
+        }
         track.times = &machine.times[t];
     }
+    put_into_tables(by_table, is_replay, machine);
 }
 
 // One rank communicates with nobody: a device that was calibrated by itself has no collectives.
@@ -242,6 +288,7 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     // Of steps that run on the measured one began before those before it had ended: it is priced op
     // by op.
     if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
+    if (replay && !costs->are_priced_alike(predicted_ops(plan, scenario, profile))) replay.reset();
     machine.classes =
         fold_ranks(plan.mesh, cluster, unfolded || replay, scenario.model.has_experts(), places);
     machine.input.plan = &plan;
@@ -293,7 +340,6 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
                 price_table(plan, cluster.node_kind(kind), kernels[kind], network, loads, member,
                             machine.input.graphs, gap)));
             machine.tables.back()->node_kind = kind;
-            if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }
         machine.table_of.push_back(table);
@@ -329,12 +375,7 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
         }
         machine.input.tracks.push_back(std::move(track));
     }
-    if (costs != nullptr) {
-        if (replay)
-            for (const auto& table : machine.tables)
-                table->sources.assign(table->sources.size(), PriceSource::own_time);
-        take_measured_times(plan, ops, *costs, std::move(replay), machine);
-    }
+    if (costs != nullptr) take_measured_times(ops, *costs, std::move(replay), machine);
     return machine;
 }
 
@@ -370,9 +411,38 @@ double fullest_rank(const Machine& machine) {
     return most;
 }
 
+std::vector<PredictedOp> predicted_ops(const plan::Plan& plan, const plan::Scenario& scenario,
+                                       const Profile& profile) {
+    const Machine machine = build_machine(plan, scenario, profile, false);
+    const std::vector<trace::OpName> names = trace::describe_plan(plan, machine.input.linked).ops;
+    std::map<std::pair<std::uint32_t, double>, PredictedOp> ops;  // by number and price
+    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
+        const EngineTrack& track = machine.input.tracks[t];
+        const auto& linked = machine.input.linked[static_cast<std::size_t>(track.program)];
+        const std::size_t size = ops_of_one_step(machine, track);
+        for (std::uint32_t id = 0; id < size; ++id) {
+            const std::uint32_t number = linked.op[id];
+            const Price price = price_on(machine, t, names[number], id);
+            PredictedOp& op = ops[{number, price.seconds}];
+            if (op.runs == 0) op = {names[number], price, 0};
+            op.runs += machine.classes.members[t].represents;
+        }
+    }
+    std::vector<PredictedOp> run;
+    for (auto& [key, op] : ops)
+        run.push_back(std::move(op));
+    return run;
+}
+
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {
     PriceSources sources;
     sources.path = costs.path();
+    std::map<plan::OpKind, PriceSources::OfKind> kinds;
+    std::map<plan::OpKind, double> modelled;
+    std::vector<plan::OpKind> kind_of;
+    for (const plan::Block& block : machine.input.plan->blocks)
+        for (const plan::Op& op : block.ops)
+            kind_of.push_back(op.kind());
     double all = 0;
     for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
         const auto& ops =
@@ -380,15 +450,28 @@ PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {
         const std::vector<OpTime>& times = *machine.input.tracks[t].times;
         const std::int64_t ranks = machine.classes.members[t].represents;
         for (std::size_t i = 0; i < times.size(); ++i) {
-            const auto source = static_cast<std::size_t>(machine.table_of[t]->sources[ops[i]]);
+            const auto source = static_cast<std::size_t>(machine.sources[t][i]);
             const double time = static_cast<double>(times[i].duration) * static_cast<double>(ranks);
             sources.ops[source] += ranks;
             sources.share[source] += time;
             all += time;
+            kinds[kind_of[ops[i]]].share[source] += time;
+            modelled[kind_of[ops[i]]] += machine.modelled[t][i] * static_cast<double>(ranks);
         }
     }
     for (double& share : sources.share)
         share = all > 0 ? share / all : 0;
+    for (auto& [kind, of_kind] : kinds) {
+        double time = 0;
+        for (double& share : of_kind.share) {
+            time += share;
+            share = all > 0 ? share / all : 0;
+        }
+        if (time <= 0) continue;
+        of_kind.kind = kind;
+        if (modelled[kind] > 0) of_kind.over_model = time / trace::kPsPerSecond / modelled[kind];
+        sources.kinds.push_back(of_kind);
+    }
     return sources;
 }
 

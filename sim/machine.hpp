@@ -24,8 +24,7 @@ struct PriceTable {
     std::vector<Picoseconds> balanced;  // if as many rows came to every rank's experts
     double fullest = 1;                 // rows of the fullest rank over the mean one's, at most
     std::vector<Price> prices;
-    std::vector<PriceSource> sources;  // of measured costs; empty without
-    std::vector<NetworkUse> network;   // of collectives, nothing of other ops
+    std::vector<NetworkUse> network;  // of collectives, nothing of other ops
 };
 
 struct Machine {
@@ -36,7 +35,10 @@ struct Machine {
     int repetitions = 1;                              // steps simulated one after another …
     int following = 0;     // … of which so many come after the one that counts, beside its end
     Picoseconds tail = 0;  // of the step, after its last op
-    std::vector<std::vector<OpTime>> times;       // of measured costs, shared by tracks
+    std::vector<std::vector<OpTime>> times;  // of measured costs, by track and op id
+    // Of these, likewise, and what the model alone says in seconds; empty without.
+    std::vector<std::vector<PriceSource>> sources;
+    std::vector<std::vector<double>> modelled;
     std::vector<std::vector<double>> factors;     // of tracks whose chunks were made equal
     std::vector<std::unique_ptr<Uneven>> uneven;  // of tracks whose kernels take another time
 };
@@ -44,15 +46,19 @@ struct Machine {
 // `plan` must outlive the machine. With `costs` ops take what was measured
 // (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
-// one that was measured, every rank is simulated. `collectives` are what the profile says of them,
-// where they have been parsed already; `places`, where ranks lie, of a cluster whose nodes are
-// alike, if not on its first nodes. Throws ProfileError for what the profile lacks,
-// and plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
-// simulated.
+// one that was measured, on a cluster of the same prices, every rank is simulated. `collectives`
+// are what the profile says of them, where they have been parsed already; `places`, where ranks
+// lie, of a cluster whose nodes are alike, if not on its first nodes. Throws ProfileError for what
+// the profile lacks, and plan::ScenarioError where the device cannot compute so, or an op takes
+// longer than can be simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
                       const CollectiveTable* collectives = nullptr,
                       const RankPlaces* places = nullptr);
+
+// What the model says of each op that ranks run. Throws as build_machine does.
+std::vector<PredictedOp> predicted_ops(const plan::Plan& plan, const plan::Scenario& scenario,
+                                       const Profile& profile);
 
 // Whether a global gradient norm, or a look for overflow, keeps every rank until the last has done
 // its backward passes.

@@ -347,10 +347,7 @@ class Engine {
         if (shared) flows_.begin(members_, false, g.duration, now);
     }
 
-    // What was measured was measured beside whatever else ran.
-    NetworkUse use_of(TrackId track, std::uint32_t number) {
-        return state(track).times == nullptr ? spec(track).use_of(number) : NetworkUse{};
-    }
+    NetworkUse use_of(TrackId track, std::uint32_t number) { return spec(track).use_of(number); }
     static NetworkFlows::Member flow_member(
         TrackId track, std::size_t stream, const NetworkUse& use,
         NetworkFlows::Direction direction = NetworkFlows::Direction::both) {
@@ -433,6 +430,7 @@ class Engine {
     void begin_transfer(Side mine, Side theirs, const plan::Transfer& transfer, Picoseconds now) {
         const TrackId track = mine.track;
         const Picoseconds takes = spec(track).time_of(transfer);
+        // An exchange of known times ends by its own.
         const NetworkUse use =
             state(track).times == nullptr ? spec(track).use_of(transfer) : NetworkUse{};
         const bool shared = flows_.shares(use);

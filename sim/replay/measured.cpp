@@ -40,12 +40,48 @@ double relative_deviation(const std::vector<Picoseconds>& values, Picoseconds me
            static_cast<double>(median);
 }
 
+// Prices that differ by less are the same: sums of doubles in another order.
+constexpr double kSamePrice = 1e-9;
+
+bool is_same(double a, double b) {
+    return std::abs(a - b) <= kSamePrice * std::max(std::abs(a), std::abs(b));
+}
+
+// What an op took over what the model says.
+struct Ratio {
+    double measured = 0;   // seconds, of all its runs in a step
+    double predicted = 0;  // likewise
+};
+
+// Logarithms of ratios, weighed by predicted time: the deviation of one drawn from them.
+double deviation_of(const std::vector<Ratio>& ratios) {
+    if (ratios.size() < 2) return 0;
+    double weights = 0, mean = 0, squares = 0;
+    for (const Ratio& ratio : ratios) {
+        weights += ratio.predicted;
+        mean += ratio.predicted * std::log(ratio.measured / ratio.predicted);
+    }
+    mean /= weights;
+    for (const Ratio& ratio : ratios) {
+        const double off = std::log(ratio.measured / ratio.predicted) - mean;
+        squares += ratio.predicted * off * off;
+    }
+    const auto n = static_cast<double>(ratios.size());
+    return std::sqrt(squares / weights * n / (n - 1));
+}
+
 // Whether nobody else was waited for: what lies between ready and start is this rank's own.
 bool came_last(const Event& event) {
     return event.late_track < 0;
 }
 
 }  // namespace
+
+std::string_view name(PriceSource source) {
+    static constexpr std::array<std::string_view, kPriceSources> names = {"own_time", "median",
+                                                                          "scaled", "profile"};
+    return names[static_cast<std::size_t>(source)];
+}
 
 MeasuredCosts::Key MeasuredCosts::key_of(const trace::OpName& op) {
     return {op.block, op.label, op.kind,  op.phase,     op.stream,
@@ -57,15 +93,19 @@ MeasuredCosts::MeasuredCosts(trace::Trace trace, std::string path)
     if (trace_.origin != trace::Origin::measured)
         throw CostsError(path_ + ": a predicted trace; prices come from a measured one");
     std::map<Key, Runs> runs;
+    std::array<std::vector<Picoseconds>, plan::kStreams> late;
     for (const Track& track : trace_.tracks) {
         if (track.represents() != 1)
             throw CostsError(path_ + ": a track stands for several ranks; a measured one for one");
         const trace::ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
         for (std::size_t i = trace::first_of_last_step(program); i < track.events.size(); ++i) {
             const Event& event = track.events[i];
-            Runs& of = runs[key_of(trace_.ops[program.op[i]])];
+            const trace::OpName& op = trace_.ops[program.op[i]];
+            Runs& of = runs[key_of(op)];
             of.durations.push_back(event.end - event.start);
-            if (came_last(event)) of.late.push_back(event.start - event.ready);
+            if (!came_last(event)) continue;
+            of.late.push_back(event.start - event.ready);
+            late[plan::index_of(op.stream)].push_back(event.start - event.ready);
         }
     }
     for (auto& [key, of] : runs) {
@@ -74,6 +114,98 @@ MeasuredCosts::MeasuredCosts(trace::Trace trace, std::string path)
         op.time = {median_of(of.late), median_of(of.durations)};
         op.relative_sd = relative_deviation(of.durations, op.time.duration);
     }
+    for (std::size_t stream = 0; stream < late.size(); ++stream)
+        late_[stream] = median_of(late[stream]);
+}
+
+std::array<MeasuredCosts::PoolKey, 3> MeasuredCosts::pools_of(const trace::OpName& op,
+                                                              CostFamily family) {
+    const auto kind = static_cast<int>(op.kind);
+    return {PoolKey{family, kind, static_cast<int>(op.phase)}, PoolKey{family, kind, -1},
+            PoolKey{family, -1, -1}};
+}
+
+std::map<MeasuredCosts::Key, PredictedOp> MeasuredCosts::medians_of(
+    const std::vector<PredictedOp>& predicted) {
+    std::map<Key, std::vector<PredictedOp>> by_key;
+    for (const PredictedOp& op : predicted)
+        by_key[key_of(op.name)].push_back(op);
+    std::map<Key, PredictedOp> medians;
+    for (auto& [key, ops] : by_key) {
+        std::sort(ops.begin(), ops.end(), [](const PredictedOp& a, const PredictedOp& b) {
+            return a.price.seconds < b.price.seconds;
+        });
+        std::int64_t runs = 0;
+        for (const PredictedOp& op : ops)
+            runs += op.runs;
+        const auto of_run = [&ops = ops](std::int64_t run) -> const PredictedOp& {
+            std::size_t i = 0;
+            while (run >= ops[i].runs)
+                run -= ops[i++].runs;
+            return ops[i];
+        };
+        const PredictedOp& low = of_run((runs - 1) / 2);
+        PredictedOp& median = medians[key] = low;
+        median.runs = runs;
+        median.price.seconds = (low.price.seconds + of_run(runs / 2).price.seconds) / 2;
+    }
+    return medians;
+}
+
+void MeasuredCosts::hold_against(const std::vector<PredictedOp>& predicted) {
+    predicted_ = medians_of(predicted);
+    std::map<PoolKey, std::vector<Ratio>> ratios;
+    for (const auto& [key, op] : predicted_) {
+        const MeasuredOp* measured = find(op.name);
+        if (measured == nullptr || measured->time.duration <= 0 || op.price.seconds <= 0) continue;
+        const auto runs = static_cast<double>(op.runs);
+        for (const PoolKey& pool : pools_of(op.name, op.price.family))
+            ratios[pool].push_back(
+                {to_seconds(measured->time.duration) * runs, op.price.seconds * runs});
+    }
+    for (const auto& [key, of_pool] : ratios) {
+        Ratio all;
+        for (const Ratio& ratio : of_pool) {
+            all.measured += ratio.measured;
+            all.predicted += ratio.predicted;
+        }
+        pools_[key] = {all.measured / all.predicted, deviation_of(of_pool)};
+    }
+}
+
+std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
+                                                  const Price& predicted) const {
+    const MeasuredOp* measured = find(op);
+    const auto there = predicted_.find(key_of(op));
+    if (measured != nullptr) {
+        const double then = there == predicted_.end() ? 0 : there->second.price.seconds;
+        if (there == predicted_.end() || is_same(then, predicted.seconds))
+            return MeasuredPrice{measured->time, measured->relative_sd, PriceSource::median};
+        if (there->second.price.family == predicted.family && then > 0) {
+            const double seconds = to_seconds(measured->time.duration) * (predicted.seconds / then);
+            return MeasuredPrice{{measured->time.late, from_seconds(seconds)},
+                                 std::hypot(measured->relative_sd, predicted.relative_sd),
+                                 PriceSource::scaled};
+        }
+    }
+    for (const PoolKey& key : pools_of(op, predicted.family)) {
+        const auto pool = pools_.find(key);
+        if (pool == pools_.end()) continue;
+        return MeasuredPrice{
+            {late_on(op.stream), from_seconds(predicted.seconds * pool->second.factor)},
+            std::hypot(pool->second.relative_sd, predicted.relative_sd),
+            PriceSource::scaled};
+    }
+    return std::nullopt;
+}
+
+bool MeasuredCosts::are_priced_alike(const std::vector<PredictedOp>& predicted) const {
+    const std::map<Key, PredictedOp> here = medians_of(predicted);
+    return std::all_of(here.begin(), here.end(), [&](const auto& op) {
+        const auto there = predicted_.find(op.first);
+        return there == predicted_.end() ||
+               is_same(there->second.price.seconds, op.second.price.seconds);
+    });
 }
 
 const MeasuredOp* MeasuredCosts::find(const trace::OpName& op) const {

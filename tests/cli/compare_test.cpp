@@ -207,7 +207,36 @@ TEST(Costs, ReplayTheStepThatWasMeasured) {
                                         "layout.global_batch_size=16"})
                                        .out);
     EXPECT_GT(asked["step"]["time_s"], result["step"]["time_s"]);
-    EXPECT_EQ(asked["prices"]["median"]["share"], 1.0);
+    // Groups of tiny.json lie within a node or on both: what was measured is parted by the model.
+    EXPECT_GT(asked["prices"]["median"]["share"], 0.5);
+    EXPECT_EQ(asked["prices"]["own_time"]["ops"], 0);
+
+    // A link of a fifth of the bandwidth: the plan is the measured one, its collectives are not.
+    const Outcome elsewhere = run({"simulate", tiny(), "--costs", measured, "--json", "--set",
+                                   "cluster.intra_node.bandwidth_GBps=1"});
+    EXPECT_EQ(elsewhere.err, "");
+    const json slower = json::parse(elsewhere.out);
+    EXPECT_GT(slower["step"]["time_s"], result["step"]["time_s"]);
+    EXPECT_GT(slower["prices"]["scaled"]["share"], 0);
+    EXPECT_EQ(slower["prices"]["profile"]["ops"], 0);
+    double of_kinds = 0;
+    for (const json& kind : slower["prices"]["kinds"])
+        of_kinds += kind["scaled"].get<double>();
+    EXPECT_NEAR(of_kinds, slower["prices"]["scaled"]["share"], 1e-12);
+}
+
+TEST(Costs, SayWhyNothingCanBeScaled) {
+    const std::string predicted = testing::TempDir() + "costs_nameless.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--unfolded", "--trace", predicted}).code, 0);
+    trace::Trace trace = trace::read_trace(predicted);
+    trace.origin = trace::Origin::measured;
+    trace.scenario_json = "{}";
+    const Outcome outcome =
+        run({"simulate", tiny(), "--costs", written_trace("costs_of_none.orrery", trace), "--json",
+             "--set", "layout.micro_batch_size=2"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_NE(outcome.err.find("warning"), std::string::npos) << outcome.err;
+    EXPECT_EQ(json::parse(outcome.out)["prices"]["scaled"]["ops"], 0);
 }
 
 TEST(Costs, AreRefusedWhereNothingWasMeasured) {

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
 #include "tests/calib/compare/measured_run.hpp"
@@ -184,7 +186,7 @@ TEST(WhatIf, PricesByTheProfileWhatWasNeverMeasured) {
     EXPECT_GT(unmeasured, 0);
     EXPECT_GE(prices.ops[at(PriceSource::profile)], 2 * unmeasured);
     EXPECT_GT(prices.share[at(PriceSource::median)], 0.5);
-    EXPECT_NEAR(prices.share[0] + prices.share[1] + prices.share[2], 1, 1e-12);
+    EXPECT_NEAR(std::accumulate(prices.share.begin(), prices.share.end(), 0.0), 1, 1e-12);
 }
 
 // Rank 1 computes ten times as long, and rank 0 waits for it in every all-reduce of 4 µs.
@@ -209,6 +211,161 @@ TEST(MeasuredCosts, NeverHoldWaiting) {
         EXPECT_NEAR(measured->relative_sd, communicates ? 0 : std::sqrt(n / (n - 1)) * 45 / 55,
                     1e-12);
     }
+}
+
+// What the model predicts, taken for a measurement; `change` alters what ops take.
+template <typename Change>
+MeasuredCosts as_if_measured(const World& world, Change change) {
+    const sim::Profile profile = sim::load_profiles(world.read.scenario->cluster);
+    trace::Trace trace =
+        sim::simulate(*world.read.scenario, profile, {true}, world.read.resolved_json).trace;
+    trace.origin = trace::Origin::measured;
+    for (trace::Track& track : trace.tracks) {
+        const trace::ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            trace::Event& event = track.events[i];
+            const Picoseconds duration = event.end - event.start;
+            event.end = event.start + change(trace.ops[program.op[i]], duration);
+        }
+    }
+    MeasuredCosts costs(std::move(trace), "measured.orrery");
+    costs.hold_against(sim::predicted_ops(world.plan, *world.read.scenario, profile));
+    return costs;
+}
+
+Picoseconds as_it_is(const trace::OpName& /*op*/, Picoseconds duration) {
+    return duration;
+}
+
+sim::Prediction predicted(const World& world, const MeasuredCosts* costs) {
+    const sim::Profile profile = sim::load_profiles(world.read.scenario->cluster);
+    return sim::simulate(*world.read.scenario, profile, {false, costs}, world.read.resolved_json);
+}
+
+// Of no host that is waited for, and nothing that slows what runs beside it: what is left is what
+// ops take.
+std::vector<std::string> of_ops_alone(std::vector<std::string> sets) {
+    sets.emplace_back("training.framework.flags.launch_us.value=0");
+    sets.emplace_back("training.framework.flags.overlap_factor.value=0");
+    return sets;
+}
+
+// Where the model is right of what was measured, what follows is what it predicts itself: of more
+// ranks, other shapes, another schedule, a slower link.
+TEST(Extrapolation, OfAPredictionIsThePrediction) {
+    const World measured(of_ops_alone(
+        {"layout.tensor_parallel=2", "layout.pipeline_parallel=2", "layout.data_parallel=2"}));
+    const MeasuredCosts costs = as_if_measured(measured, as_it_is);
+    const std::vector<std::vector<std::string>> targets = {
+        {"layout.tensor_parallel=4", "layout.pipeline_parallel=1"},
+        {"layout.tensor_parallel=1", "layout.pipeline_parallel=4", "layout.schedule=gpipe"},
+        {"layout.micro_batch_size=2"},
+        {"cluster.intra_node.bandwidth_GBps=1"},
+    };
+    for (const auto& target : targets) {
+        SCOPED_TRACE(target[0]);
+        const World asked(of_ops_alone(target));
+        const sim::Prediction alone = predicted(asked, nullptr);
+        const sim::Prediction prediction = predicted(asked, &costs);
+        EXPECT_NEAR(prediction.step.time_s, alone.step.time_s, 1e-6 * alone.step.time_s);
+        EXPECT_GT(prediction.prices->share[at(PriceSource::scaled)], 0);
+        EXPECT_EQ(prediction.prices->ops[at(PriceSource::profile)], 0);
+        for (const sim::PriceSources::OfKind& kind : prediction.prices->kinds)
+            EXPECT_NEAR(kind.over_model, 1, 1e-6) << plan::name(kind.kind);
+    }
+}
+
+// Eight ranks of a node, and four such nodes: the network between them was never measured and has
+// the profile's price, all else follows.
+TEST(Extrapolation, ToMoreNodesPricesTheirNetworkByTheProfile) {
+    const World measured(of_ops_alone({"layout.pipeline_parallel=1"}));
+    const MeasuredCosts costs = as_if_measured(measured, as_it_is);
+    const World asked(of_ops_alone(
+        {"layout.pipeline_parallel=1", "layout.data_parallel=16", "layout.global_batch_size=64",
+         "cluster.nodes=4",
+         R"(cluster.inter_node={"kind":"ethernet","bandwidth_Gbps":10,"nics_per_node":1,)"
+         R"("latency_us":20,"oversubscription":1})"}));
+    const sim::Prediction alone = predicted(asked, nullptr);
+    const sim::Prediction prediction = predicted(asked, &costs);
+    EXPECT_EQ(asked.plan.mesh.ranks(), 32);
+    EXPECT_NEAR(prediction.step.time_s, alone.step.time_s, 1e-6 * alone.step.time_s);
+    const sim::PriceSources& prices = *prediction.prices;
+    EXPECT_GT(prices.ops[at(PriceSource::profile)], 0);
+    EXPECT_GT(prices.share[at(PriceSource::median)] + prices.share[at(PriceSource::scaled)], 0.5);
+    for (const sim::PriceSources::OfKind& kind : prices.kinds)
+        if (!plan::is_communication(kind.kind)) {
+            EXPECT_EQ(kind.share[at(PriceSource::profile)], 0) << plan::name(kind.kind);
+        }
+}
+
+// Of two nodes of five devices, so that one tensor group of four lies on a node and the other on
+// both: the median of what both took is neither's.
+TEST(Extrapolation, PartsGroupsThatLieUnlike) {
+    const std::vector<std::string> nodes = {
+        "layout.tensor_parallel=4", "layout.pipeline_parallel=1", "cluster.nodes=2",
+        "cluster.devices_per_node=5",
+        R"(cluster.inter_node={"kind":"ethernet","bandwidth_Gbps":10,"nics_per_node":1,)"
+        R"("latency_us":20,"oversubscription":1})"};
+    const World measured(of_ops_alone(nodes));
+    const MeasuredCosts costs = as_if_measured(measured, as_it_is);
+    std::vector<std::string> more = nodes;
+    more.emplace_back("layout.global_batch_size=32");
+    const World asked(of_ops_alone(more));
+    const sim::Prediction alone = predicted(asked, nullptr);
+    const sim::Prediction prediction = predicted(asked, &costs);
+    EXPECT_NEAR(prediction.step.time_s, alone.step.time_s, 1e-6 * alone.step.time_s);
+}
+
+// Products that take a fifth longer than the model says do so at shapes that were never measured,
+// and nothing else does.
+TEST(Extrapolation, KeepsHowFarTheModelWasOff) {
+    const World measured(of_ops_alone({"layout.tensor_parallel=2", "layout.pipeline_parallel=1"}));
+    const MeasuredCosts costs =
+        as_if_measured(measured, [](const trace::OpName& op, Picoseconds duration) {
+            return op.kind == plan::OpKind::gemm ? duration * 6 / 5 : duration;
+        });
+    const World asked(of_ops_alone({"layout.tensor_parallel=4", "layout.pipeline_parallel=1"}));
+    const sim::Prediction prediction = predicted(asked, &costs);
+    bool products = false;
+    for (const sim::PriceSources::OfKind& kind : prediction.prices->kinds) {
+        const bool is_product = kind.kind == plan::OpKind::gemm;
+        products = products || is_product;
+        EXPECT_NEAR(kind.over_model, is_product ? 1.2 : 1, 1e-6) << plan::name(kind.kind);
+    }
+    EXPECT_TRUE(products);
+}
+
+// The same ranks on a link with a fifth of the bandwidth: the same plan, and yet no replay.
+TEST(Extrapolation, PricesCollectivesOfTheSamePlanByTheirOwnLink) {
+    const World measured({"layout.tensor_parallel=8", "layout.pipeline_parallel=1"});
+    const MeasuredCosts costs = as_if_measured(measured, as_it_is);
+    EXPECT_DOUBLE_EQ(predicted(measured, &costs).prices->share[at(PriceSource::own_time)], 1);
+    const World slower({"layout.tensor_parallel=8", "layout.pipeline_parallel=1",
+                        "cluster.intra_node.bandwidth_GBps=1"});
+    const sim::Prediction prediction = predicted(slower, &costs);
+    EXPECT_EQ(prediction.prices->ops[at(PriceSource::own_time)], 0);
+    EXPECT_GT(prediction.step.time_s, predicted(measured, &costs).step.time_s);
+    for (const sim::PriceSources::OfKind& kind : prediction.prices->kinds) {
+        const double scaled = kind.share[at(PriceSource::scaled)];
+        EXPECT_EQ(scaled > 0, plan::is_communication(kind.kind)) << plan::name(kind.kind);
+    }
+}
+
+// What the model missed by differs from product to product: one that was not measured may be as
+// far off as they are apart.
+TEST(Extrapolation, IsLessSureWhereMeasuredOpsDisagree) {
+    const World measured(of_ops_alone({"layout.tensor_parallel=2", "layout.pipeline_parallel=1"}));
+    const World asked(of_ops_alone({"layout.tensor_parallel=4", "layout.pipeline_parallel=1"}));
+    const auto width = [&](const MeasuredCosts& costs) {
+        const sim::StepPrediction step = predicted(asked, &costs).step;
+        return (step.high_s - step.low_s) / step.time_s;
+    };
+    const MeasuredCosts agreeing = as_if_measured(measured, as_it_is);
+    const MeasuredCosts disagreeing =
+        as_if_measured(measured, [](const trace::OpName& op, Picoseconds duration) {
+            return op.flops > 1e6 ? duration * 4 : duration;
+        });
+    EXPECT_GT(width(disagreeing), width(agreeing));
 }
 
 TEST(MeasuredCosts, RefuseAPrediction) {
