@@ -195,9 +195,9 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         std::vector<SharedTime> all = matches[r].shared;
         for (const auto& [id, item] : matches[r].ops)
             all.push_back({id, rank.work[item].start, rank.work[item].end});
-        std::stable_sort(all.begin(), all.end(), [](const SharedTime& a, const SharedTime& b) {
-            return a.start < b.start;
-        });
+        // A program's steps ascend: where their number falls a reader takes it for another step's.
+        std::stable_sort(all.begin(), all.end(),
+                         [](const SharedTime& a, const SharedTime& b) { return a.op < b.op; });
         for (const SharedTime& one : all) {
             program.op.push_back(plan.op[one.op]);
             program.step.push_back(plan.step[one.op]);

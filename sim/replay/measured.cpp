@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "trace/describe_plan.hpp"
@@ -273,8 +274,23 @@ std::vector<OpTime> MeasuredCosts::times_of(const plan::LinkedProgram& linked,
     return times;
 }
 
+// What another program ran may have another order than the plan.
+bool MeasuredCosts::ran_in_order() const {
+    for (const Track& track : trace_.tracks) {
+        const trace::ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
+        std::array<Picoseconds, plan::kStreams> last{};
+        last.fill(std::numeric_limits<Picoseconds>::min());
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            Picoseconds& before = last[plan::index_of(trace_.ops[program.op[i]].stream)];
+            if (track.events[i].start < before) return false;
+            before = track.events[i].start;
+        }
+    }
+    return true;
+}
+
 std::optional<Replay> MeasuredCosts::replay_of(const plan::Plan& plan) const {
-    if (!is_of(plan)) return std::nullopt;
+    if (!is_of(plan) || !ran_in_order()) return std::nullopt;
     Replay replay;
     Picoseconds last = trace_.step_start;
     for (const Track& track : trace_.tracks)

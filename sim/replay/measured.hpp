@@ -105,7 +105,7 @@ class MeasuredCosts {
     // Of the run, for people: not always a scenario of ours.
     const std::string& scenario_json() const { return trace_.scenario_json; }
     const MeasuredOp* find(const trace::OpName& op) const;  // nullptr: never measured
-    // Of `plan` if it is the plan that was measured.
+    // Of `plan` if it is the plan that was measured, and each stream ran its ops in that order.
     std::optional<Replay> replay_of(const plan::Plan& plan) const;
 
   private:
@@ -113,6 +113,7 @@ class MeasuredCosts {
                            plan::GroupKind, double, double, double>;
     static Key key_of(const trace::OpName& op);
     bool is_of(const plan::Plan& plan) const;
+    bool ran_in_order() const;
     std::vector<OpTime> times_of(const plan::LinkedProgram& linked, const plan::Plan& plan,
                                  const trace::Track& track, int repetitions) const;
 

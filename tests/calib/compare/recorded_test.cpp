@@ -196,6 +196,9 @@ TEST(RecordedStep, OfPyTorchIsMatchedWithThePlan) {
     const RankMatch& match = all.matches[0];
     EXPECT_EQ(of_kind(match, WorkKind::gemm).recorded, kProducts);
     EXPECT_EQ(of_kind(match, WorkKind::gemm).by_op, kProducts);
+    // What was matched by kind is measured, too.
+    ASSERT_TRUE(all.replay.prices);
+    EXPECT_EQ(all.replay.prices->ops[static_cast<std::size_t>(sim::PriceSource::profile)], 0);
     EXPECT_EQ(of_kind(match, WorkKind::attention).by_op, 2 * 2);
     EXPECT_EQ(of_kind(match, WorkKind::attention_backward).by_op, 2 * 2);
     EXPECT_EQ(of_kind(match, WorkKind::norm).by_op, 5 * 2 * 2) << "forward and backward";
