@@ -48,8 +48,8 @@ class GoodputCommand : public Subcommand {
         app.add_option("--tokens", tokens_, "Of the run; else the scenario's training.tokens")
             ->type_name("N");
         app.add_option("--step-time", step_s_,
-                       "Of a step as it was measured, in seconds; simulated unless given")
-            ->type_name("S")
+                       "Of a step as it was measured; simulated unless given")
+            ->type_name("SECONDS")
             ->check(CLI::PositiveNumber);
         app.add_option("--runs", options_.runs, "Runs that are drawn; 1000 unless given")
             ->type_name("N")

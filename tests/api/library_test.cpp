@@ -384,7 +384,7 @@ TEST(Library, MeasuresNothing) {
 }
 
 TEST(Library, IsOfTheProgramAndItsTree) {
-    EXPECT_EQ("orrery " + version() + "\n", run({"--version"}).out);
+    EXPECT_TRUE(run({"--version"}).out.starts_with("orrery " + version() + "\n"));
     EXPECT_EQ(library_folder(), std::string(ORRERY_SOURCE_DIR) + "/scenarios");
 }
 
