@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -296,14 +297,14 @@ Json written(const Keys<T>& keys, const T& from) {
 // With the default of each that has one.
 template <typename T>
 std::vector<KeySpec> specs(const Keys<T>& keys) {
-    const T usual{};
+    const auto usual = std::make_unique<T>();  // a large one on the stack gcc 12 warns of, at -O3
     std::vector<KeySpec> out;
     for (const Key<T>& key : keys) {
         out.push_back(key.spec);
         if (key.spec.required || !key.has_default || key.write == nullptr ||
             key.spec.type == KeyType::object || !key.spec.initial.empty())
             continue;
-        const Json value = key.write(key.spec, usual);
+        const Json value = key.write(key.spec, *usual);
         const auto& words = key.spec.words;
         const bool strange = key.spec.type == KeyType::word &&
                              std::find(words.begin(), words.end(), value) == words.end();
