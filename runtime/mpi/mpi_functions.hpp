@@ -1,8 +1,8 @@
 // MPI, for ranks that mpirun has started: what is asked of it, as functions of a module that is
 // opened when the first of them is called. The program itself needs no MPI to start;
-// liborrery_mpi.so, which lies beside it or in ../lib, is built of one file that alone sees mpi.h,
-// where CMake finds MPI (on Debian: apt-get install libopenmpi-dev; option ORRERY_MPI turns it
-// off).
+// liborrery_mpi.so, which lies beside it or in ../lib/orrery, is built of one file that alone sees
+// mpi.h, where CMake finds MPI (on Debian: apt-get install libopenmpi-dev; option ORRERY_MPI turns
+// it off).
 //
 // One communicator, that of all ranks. Functions answer 0, or a code of MPI's that `error_text`
 // explains. Bytes are of int, as MPI counts.
