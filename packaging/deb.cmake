@@ -1,7 +1,7 @@
 # cpack makes a Debian package: cpack -G DEB --config build/release/CPackConfig.cmake. It takes libraries from Debian's
-# packages, not along, and leaves the library for other programs and the module for Python out.
+# packages, not along, and leaves the library for other programs, the module for Python and MPI out.
 get_cmake_property(components COMPONENTS)
-list(REMOVE_ITEM components libraries library python)
+list(REMOVE_ITEM components libraries library python mpi)
 if(NOT ORRERY_CUDA)
     list(REMOVE_ITEM components checks)
 endif()
