@@ -111,9 +111,11 @@ class Watch : public Subcommand {
         for (;;) {
             const bool is_over = look();
             const double now = unix_seconds();
-            if (alerts)
-                for (WatchedRun& run : runs_)
+            for (WatchedRun& run : runs_)
+                if (alerts)
                     alerts->look(run);
+                else
+                    run.run.news();  // nobody asks for it: it is not kept
             const bool is_last = is_over || (once_ && !came_);
             if (is_last || (!once_ && now >= next)) {
                 if (redraws) console.out << erased(shown);
@@ -165,12 +167,7 @@ class Watch : public Subcommand {
         came_ = false;
         bool is_over = true;
         for (WatchedRun& watched : runs_) {
-            const double now = unix_seconds();
-            for (const std::string& line : watched.source->lines()) {
-                watched.run.read(line, now);
-                came_ = true;
-            }
-            if (!came_) watched.run.look(now);
+            came_ = watched.follow(unix_seconds()) || came_;
             predict_by_own(watched);
             is_over = is_over && (watched.run.over() || watched.source->closed());
         }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cli/watch/followed_run.hpp"
 #include "cli/watch/line_source.hpp"
@@ -23,6 +24,16 @@ struct WatchedRun {
     std::optional<Forecast> forecast;
     bool forecast_asked = false;  // of the run's own scenario
     std::set<std::string> told;   // conditions that hold and have been told
+
+    // Takes what has come since; where that is nothing, looks whether the run is silent for too
+    // long. Whether something came.
+    bool follow(double now) {
+        const std::vector<std::string> lines = source->lines();
+        for (const std::string& line : lines)
+            run.read(line, now);
+        if (lines.empty()) run.look(now);
+        return !lines.empty();
+    }
 
     // Its steps against the predicted: 0.05 for 5 % slower.
     std::optional<double> slower() const {

@@ -17,6 +17,9 @@ struct Verbatim {
     std::map<std::string, std::string> sources;  // of each framework constant, by key
 };
 
+// Of `path`, that is to be `what`: "the scenario".
+Diagnostic cannot_be_read(const std::string& path, const std::string& what, const std::string& why);
+
 void read_imported(Reading& reading);
 inline constexpr IntegerRange kVocabularySizes = {1, 100'000'000};
 void read_model(Reading& reading, Model& model);

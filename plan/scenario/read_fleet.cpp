@@ -108,6 +108,10 @@ const Keys<Reliability>& reliability_keys() {
     return keys;
 }
 
+bool keeps_data(const SharedStorage& storage) {
+    return storage.cache != DataCache::none;
+}
+
 const Keys<SharedStorage>& shared_storage_keys() {
     static const Keys<SharedStorage> keys = {
         text<&SharedStorage::name>("name", "What reports call it"),
@@ -150,9 +154,11 @@ const Keys<SharedStorage>& shared_storage_keys() {
                                       "own, or those of all nodes together"),
         choice<&SharedStorage::eviction>("eviction",
                                          "What a full cache throws out: what was used longest ago, "
-                                         "or nothing"),
+                                         "or nothing")
+            .where("with a cache", keeps_data),
         flag<&SharedStorage::reshuffled>(
-            "reshuffled", "Each epoch deals samples out anew between nodes, not within them alone"),
+            "reshuffled", "Each epoch deals samples out anew between nodes, not within them alone")
+            .where("with a cache", keeps_data),
         choice<&SharedStorage::warming>("warming",
                                         "How the cache is filled: by the first epoch, or before "
                                         "training, by each node or from node to node"),

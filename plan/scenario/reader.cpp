@@ -295,16 +295,22 @@ std::string assembled_scenario(const std::string& path, const std::vector<std::s
     return reading.document().root().dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
+Diagnostic cannot_be_read(const std::string& path, const std::string& what,
+                          const std::string& why) {
+    Diagnostic fault;
+    fault.code = "S001";
+    fault.file = path;
+    fault.origin = "file " + path;
+    fault.message = what + " cannot be read: " + why;
+    return fault;
+}
+
 ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
                          const std::string& library_dir, const Files& files) {
     std::string why;
     const std::optional<std::string> text = files.read(path, why);
     if (!text) {
-        Diagnostic fault;
-        fault.code = "S001";
-        fault.file = path;
-        fault.origin = "file " + path;
-        fault.message = "the scenario cannot be read: " + why;
+        Diagnostic fault = cannot_be_read(path, "the scenario", why);
         const std::string config = (fs::path(path) / kModelConfig).string();
         if (files.is_file(config)) {
             fault.help = help_with_model(path);

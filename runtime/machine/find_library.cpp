@@ -55,9 +55,8 @@ struct Wanted {
     const char* remedy;                                         // empty where nobody needs it
 };
 
-// cuBLASLt: of the CUDA that its header is of; the number of a version is what the file's name
-// says. NCCL: 2.19 is the first whose communicators can be set up without blocking, split and
-// aborted in all the ways that are asked of it here.
+// cuBLASLt: of the CUDA whose header is compiled in. NCCL: the oldest whose sources were read for
+// what is asked of it, communicators that never block and can be aborted above all.
 constexpr std::array<Wanted, 4> kWanted = {{
     {"cuBLASLt",
      "matrix products on GPUs",
@@ -89,8 +88,7 @@ constexpr std::array<Wanted, 4> kWanted = {{
      "apt-get install openmpi-bin"},
 }};
 
-constexpr std::array<const char*, 2> kCudaFolders = {"/usr/local/cuda/lib64",
-                                                     "/usr/local/cuda/targets/x86_64-linux/lib"};
+constexpr const char* kCudaFolder = "/usr/local/cuda/lib64";
 
 // Names to the loader, in the order in which they are tried.
 std::vector<std::string> places(const Wanted& wanted, const std::vector<std::string>& folders) {
@@ -100,8 +98,7 @@ std::vector<std::string> places(const Wanted& wanted, const std::vector<std::str
     if (wanted.package == nullptr) return paths;
     for (const std::string& folder : folders)
         paths.push_back(folder + "/" + wanted.package + "/" + wanted.files[0]);
-    for (const char* folder : kCudaFolders)
-        paths.push_back(std::string(folder) + "/" + wanted.files[0]);
+    paths.push_back(std::string(kCudaFolder) + "/" + wanted.files[0]);
     return paths;
 }
 

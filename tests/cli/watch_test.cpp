@@ -248,6 +248,22 @@ WatchedRun watched(const std::string& name, FollowedRun run) {
     return watched;
 }
 
+// One run's lines do not stand for another's, which is silent.
+TEST_F(Sources, ARunIsSilentThoughAnotherSpeaks) {
+    std::vector<WatchedRun> runs;
+    for (const char* name : {"busy", "silent"}) {
+        add(name, event("start", 0, {{"steps", 10}}) + "\n" + step(1, 1, 1) + "\n");
+        runs.emplace_back();
+        runs.back().source = file_source(at(name));
+        EXPECT_TRUE(runs.back().follow(1));
+    }
+    add("busy", step(2, 1000, 1) + "\n");
+    for (WatchedRun& run : runs)
+        run.follow(1000);
+    EXPECT_EQ(runs[0].run.state(), RunState::running);
+    EXPECT_EQ(runs[1].run.state(), RunState::stalled);
+}
+
 // What a run says is in the hook's variables; none of it is run.
 TEST_F(Sources, AlertsReachACommandWithoutBeingRun) {
     std::ostringstream err;

@@ -85,6 +85,7 @@ class JobsReading {
     JobsReading(ParsedJson parsed, const std::string& path, const std::string& library,
                 const Files& files)
         : path_(path),
+          library_(library),
           folders_{fs::path(path).parent_path().string(), library, files},
           reading_(Document(std::move(parsed.value), path, folders_.base)) {
         reading_.errors() = std::move(parsed.errors);
@@ -220,13 +221,14 @@ class JobsReading {
         return std::move(parsed->value);
     }
 
+    Folders beside(const std::string& folder) const { return {folder, library_, folders_.files}; }
+
     // A scenario that names another device was meant for another cluster.
     void check_device(std::size_t i, const Json& scenario, const std::string& name,
                       const std::string& folder) {
         if (!scenario.contains("cluster") || !reading_.good({"cluster.device"})) return;
         Reading own(Document(scenario, name, folder));
-        follow_reference(own, "/cluster", "clusters", Source::Kind::file,
-                         {folder, folders_.library, folders_.files});
+        follow_reference(own, "/cluster", "clusters", Source::Kind::file, beside(folder));
         const Json* device = own.document().find("/cluster/device");
         if (device == nullptr || !device->is_string() || *device == shared_.cluster.device) return;
         Diagnostic& fault =
@@ -260,7 +262,7 @@ class JobsReading {
         const bool here = name == path_;
         ReadResult read =
             read_scenario_text(text->dump(-1, ' ', false, Json::error_handler_t::replace), name,
-                               folder, sets, folders_.library, folders_.files);
+                               folder, sets, library_, folders_.files);
         files_.insert(read.files.begin(), read.files.end());
         unreadable_ = unreadable_ || read.unreadable;
         for (Diagnostic& fault : read.errors) {
@@ -333,6 +335,7 @@ class JobsReading {
     }
 
     std::string path_;
+    std::string library_;
     Folders folders_;
     Reading reading_;
     SharedCluster shared_;
@@ -361,14 +364,7 @@ JobsReadResult read_jobs(const std::string& path, const std::string& library_dir
                          const Files& files) {
     std::string why;
     const std::optional<std::string> text = files.read(path, why);
-    if (!text) {
-        Diagnostic fault;
-        fault.code = "S001";
-        fault.file = path;
-        fault.origin = "file " + path;
-        fault.message = "the jobs cannot be read: " + why;
-        return unreadable_jobs(std::move(fault));
-    }
+    if (!text) return unreadable_jobs(cannot_be_read(path, "the jobs", why));
     ParsedJson parsed = parse_json(*text, path);
     for (Diagnostic& fault : parsed.errors)
         fault.origin = "file " + path;
