@@ -17,7 +17,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using cli::content_of;
 using cli::Outcome;
@@ -399,5 +399,5 @@ TEST(Library, HeaderIncludesTheStandardLibraryAlone) {
     EXPECT_GT(includes, 5U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery

@@ -9,7 +9,7 @@
 #include "tests/cli/launched_world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -110,5 +110,5 @@ TEST_F(Agreement, IsNotAskedOfWhereDataLie) {
         EXPECT_EQ(rank.code, 0) << rank.err;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 
@@ -15,5 +15,5 @@ TEST(ArgumentsOfRun, AreThoseWithoutTheSupervisors) {
                 ElementsAre("train", "a.json", "--set", "run.steps=3", "--json"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -12,7 +12,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 using testing::TempDir;
@@ -49,5 +49,5 @@ TEST(CalibrateBackend, TakesTheOptionsOfTheBackend) {
     EXPECT_THAT(calibrate("--backend rocm" + output).err, HasSubstr("rocm"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -11,7 +11,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 using testing::TempDir;
@@ -64,5 +64,5 @@ TEST(CalibrateImport, HasAnExitCodePerClassOfFailure) {
     EXPECT_THAT(unwritten.err, HasSubstr("no_such_folder/p.json: cannot be created"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -9,7 +9,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -128,5 +128,5 @@ TEST(Chakra, OfManyRanksAsksWhich) {
     EXPECT_FALSE(fs::exists(folder));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

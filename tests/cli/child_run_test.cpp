@@ -8,7 +8,7 @@
 #include "tests/cli/running_program.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using runtime::ChildRun;
 using runtime::SupervisorSignals;
@@ -87,5 +87,5 @@ TEST(ChildRun, TellsOfASignalToItsSupervisorOnce) {
     EXPECT_EQ(child.take_asked(), 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -23,7 +23,7 @@
 #include "trace/program_version.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
@@ -332,5 +332,5 @@ TEST(BuildFacts, AreOfThisProgram) {
                 HasSubstr("project(orrery VERSION " + facts.version));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -9,7 +9,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -248,5 +248,5 @@ TEST(Costs, AreRefusedWhereNothingWasMeasured) {
     EXPECT_EQ(run({"compare", predicted, predicted, "--costs", predicted}).code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

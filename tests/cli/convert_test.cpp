@@ -3,7 +3,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::string temporary(const std::string& name) {
     return testing::TempDir() + "convert_test_" + name;
@@ -60,5 +60,5 @@ TEST(Convert, FailsAsOthersDo) {
     EXPECT_EQ(run({"convert", temporary("a.orrery"), temporary("no_such_folder/d.json")}).code, 8);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -5,7 +5,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -90,5 +90,5 @@ TEST(Diff, SaysWhichOverrideIsWrong) {
     EXPECT_EQ(compared({"--set-b", "model.n_embd=4096"}).code, 4);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -16,7 +16,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -182,5 +182,5 @@ TEST(Docs, DiffsFitTheTree) {
     EXPECT_GT(hunks, 10U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

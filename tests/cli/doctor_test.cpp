@@ -12,7 +12,7 @@
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -109,5 +109,5 @@ TEST(Doctor, ExitsWithSixWhereTheBackendIsNotReady) {
     EXPECT_EQ(doctor("--backend tpu").code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -9,7 +9,7 @@
 #include "trace/program_version.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::TempDir;
 
@@ -239,5 +239,5 @@ TEST(ExitCodes, FaultsThatPricingFindsHaveACodeAndAPlace) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

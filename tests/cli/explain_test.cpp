@@ -5,7 +5,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -67,5 +67,5 @@ TEST(Explain, OfWhatDoesNotFitIsPrintedAndExits4) {
     EXPECT_NE(outcome.err.find("does not fit"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

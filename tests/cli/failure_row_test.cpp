@@ -15,7 +15,7 @@
 #include "trace/trace_file_error.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 int predicting(const std::exception& error) {
     return exit_code_of(error, {});
@@ -51,5 +51,5 @@ TEST(ExitCodes, OfTheRuntime) {
     EXPECT_EQ(predicting(runtime::StorageError("disk full")), kExitInternal);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

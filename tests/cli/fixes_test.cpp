@@ -4,7 +4,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -101,5 +101,5 @@ TEST(Fixes, ReadLikeThis) {
     expect_golden("fixes.txt", outcome.out.substr(from + 1, to - from - 1));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

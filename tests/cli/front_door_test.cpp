@@ -19,7 +19,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
@@ -359,5 +359,5 @@ TEST(FrontDoor, TheContainerIsBuiltByWhatThereIs) {
               std::string::npos);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -5,7 +5,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void expect_at_most_100_columns(const std::string& text) {
     std::istringstream lines(text);
@@ -83,5 +83,5 @@ TEST(Colours, ChangeNoText) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

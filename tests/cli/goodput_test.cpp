@@ -9,7 +9,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -139,5 +139,5 @@ TEST(GoodputCommand, RefusesWhatItCannotAnswer) {
     EXPECT_GT(json::parse(hopeless.out).at("runs_that_do_not_end"), 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -15,7 +15,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::AllOf;
@@ -348,5 +348,5 @@ TEST_F(GuardedRun, ACommandThatSaysNothingDoesNotHoldTheSupervisor) {
     EXPECT_EQ(run.exit_code(), 130);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

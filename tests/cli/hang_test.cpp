@@ -7,7 +7,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -78,5 +78,5 @@ TEST(Hang, RefusesWhatItCannotRead) {
     EXPECT_THAT(twice.err, HasSubstr("are both of rank 0"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

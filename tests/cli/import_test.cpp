@@ -13,7 +13,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Args = std::vector<std::string>;
 
@@ -417,5 +417,5 @@ TEST(Import, HasTheExitCodesOfTheOthers) {
     EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--cluster", "nowhere.json"}).code, 5);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -8,7 +8,7 @@
 #include "tests/trace/sqlite_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -110,5 +110,5 @@ TEST(ImportTrace, RefusesWhatItCannotRead) {
     EXPECT_THAT(others.err, HasSubstr("rank 1, and the scenario has 1"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

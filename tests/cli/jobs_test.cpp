@@ -8,7 +8,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -178,5 +178,5 @@ TEST(JobsCommand, SchemaKnowsTheKeysOfShippedFiles) {
     EXPECT_EQ(run({"schema", "--jobs", "layout"}).code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

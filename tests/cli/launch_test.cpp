@@ -6,7 +6,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kRuns = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/";
 const std::string kGpt3 = kRuns + "gpt3-175b-a100x1024.json";
@@ -129,5 +129,5 @@ TEST(Launch, NothingOfAUsersIsOverwritten) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -17,7 +17,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -402,5 +402,5 @@ TEST_F(UnderMpirun, ASignalToMpirunLeavesNobody) {
             std::this_thread::sleep_for(1ms);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -7,7 +7,7 @@
 #include "cli/scenario_input.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(LibraryFolder, IsBesideAnInstalledProgram) {
     const std::filesystem::path prefix = testing::TempDir() + "installed";
@@ -20,5 +20,5 @@ TEST(LibraryFolder, IsBesideAnInstalledProgram) {
     EXPECT_EQ(library_folder(), source_tree) << "of this test";
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

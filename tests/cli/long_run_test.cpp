@@ -11,7 +11,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -69,5 +69,5 @@ TEST(LongRun, HoldsNoMoreAfterManyStepsThanAfterFew) {
     fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

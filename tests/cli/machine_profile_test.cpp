@@ -13,7 +13,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -204,5 +204,5 @@ TEST_F(MachineProfile, StandsBesideWhatARunTook) {
     EXPECT_EQ(last_event({"--set", "run.threads_per_rank=3"})["predicted"], nullptr);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -14,7 +14,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Plays the snapshot back as memory_viz does. By device: the highest sum, the bytes at the end, and
 // whatever does not fit together.
@@ -121,5 +121,5 @@ TEST(MemorySnapshot, IsWrittenOntoNothingElse) {
     EXPECT_EQ(run({"simulate", tiny(), "--memory-snapshot", mine}).code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -17,7 +17,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -544,5 +544,5 @@ TEST_F(Outputs, GoThroughALink) {
     EXPECT_FALSE(content_of(real) == before);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -8,7 +8,7 @@
 #include "tests/several_nodes.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -145,5 +145,5 @@ TEST(PlanFile, IsWrittenOntoNothingElse) {
         EXPECT_EQ(run({"plan", tiny(), option, "--output", testing::TempDir() + "x.plan"}).code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

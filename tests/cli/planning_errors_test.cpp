@@ -6,7 +6,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Words = std::vector<std::string>;
 
@@ -81,5 +81,5 @@ TEST_F(PlanningErrors, AreClearAndWriteNothing) {
     expect_golden("planning_errors.txt", replaced(replaced(said_, file_, "run.json"), folder_, ""));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

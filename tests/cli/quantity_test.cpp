@@ -5,7 +5,7 @@
 #include "cli/text_table.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(Quantity, HasThreeDigitsAndAUnit) {
     EXPECT_EQ(seconds_text(17.93), "17.9 s");
@@ -64,5 +64,5 @@ TEST(TextTable, LinesUp) {
     EXPECT_EQ(table.text(), "  a      1 µs\n  long  20 ms\n");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

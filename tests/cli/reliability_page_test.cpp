@@ -10,7 +10,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -42,5 +42,5 @@ TEST(ReliabilityPage, NamesTestsThatThereAre) {
     EXPECT_GT(count, 30U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -14,7 +14,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -198,5 +198,5 @@ document.body.dataset.tip = document.getElementById("tip").textContent;
     EXPECT_THAT(text_of(shown, "id=\"legend\"", "<label"), HasSubstr("backward"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

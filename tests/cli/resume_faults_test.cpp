@@ -15,7 +15,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
@@ -117,5 +117,5 @@ TEST_F(Resumed, AndEndsInOrderWheneverItIsAskedTo) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -13,7 +13,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -149,5 +149,5 @@ TEST(RunHealth, TellsOfALossThatIsNoNumberAndOfOneThatDiverges) {
     EXPECT_EQ(notices.all[1].message, "the loss is no number");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

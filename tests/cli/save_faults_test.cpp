@@ -14,7 +14,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -85,5 +85,5 @@ INSTANTIATE_TEST_SUITE_P(All, SystemCalls,
                                          Way{"kill", "kill"}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -6,7 +6,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Sets = std::vector<std::string>;
 
@@ -156,5 +156,5 @@ TEST(Schedule, ThatIsWrongIs3AndOneThatIsNowhere5) {
     EXPECT_EQ(schedule({}, {"--csv", "--json"}).code, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -11,7 +11,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -283,5 +283,5 @@ TEST(Chart, DrawsEachPointWithinThePage) {
     EXPECT_THAT(heat_map_svg(map), HasSubstr("–"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

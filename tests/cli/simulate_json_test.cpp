@@ -12,7 +12,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -254,5 +254,5 @@ TEST(SimulateJson, IsTheSameWhereTheTraceIsKept) {
     EXPECT_EQ(forgotten.out, run(kept).out);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

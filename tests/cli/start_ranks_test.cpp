@@ -4,7 +4,7 @@
 #include "cli/run/train_backend.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Scenario with_ranks(std::int64_t ranks) {
     plan::Scenario scenario;
@@ -29,5 +29,5 @@ TEST(StartRanks, RanksOnTheCpuAreThreadsHere) {
     EXPECT_FALSE(starts_ranks(options, with_ranks(2)));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

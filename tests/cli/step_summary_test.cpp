@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 runtime::StepReport step_of(std::int64_t number, std::int64_t samples, double time_s) {
     runtime::StepReport step;
@@ -46,5 +46,5 @@ TEST(StepSummary, HasTheFiguresOfAllSteps) {
     EXPECT_DOUBLE_EQ(summary.data_wait_share(), 0.25);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -6,7 +6,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -71,5 +71,5 @@ TEST(StragglersReport, RefusesDrawsOfNothing) {
     EXPECT_THAT(unknown.err, HasSubstr("did you mean \"stragglers/megascale.json\"?"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

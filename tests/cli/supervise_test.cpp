@@ -13,7 +13,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -298,5 +298,5 @@ TEST_F(Supervise, RefusesWhatNoRestartHelps) {
         << "nothing to go on from";
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

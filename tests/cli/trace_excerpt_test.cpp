@@ -7,7 +7,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kTiny = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/tiny-gpt.json";
 
@@ -119,5 +119,5 @@ TEST(TraceExcerpt, WhatCannotBeChosenIsRefused) {
     EXPECT_EQ(run({"simulate", kTiny, "--ranks", "0"}).code, 2);  // of which trace?
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

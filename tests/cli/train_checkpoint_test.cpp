@@ -14,7 +14,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -299,5 +299,5 @@ TEST_F(Saved, AdaptersAreMergedWhereTheyAreExported) {
     EXPECT_THAT(whole.err, HasSubstr("is frozen, the scenario's trained"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -21,7 +21,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
@@ -443,5 +443,5 @@ TEST(Train, TheWrapperKnowsTheSubcommandsOfTheSecondProgram) {
     EXPECT_THAT(run({"train", "x.json", "--json"}).err, HasSubstr("orrery-run"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -20,7 +20,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
@@ -375,5 +375,5 @@ TEST(Watch, SaysWhatIsMissing) {
     EXPECT_EQ(run({"watch", "x", "--once", "--scenario", "/no/such.json"}).code, 5);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli

@@ -14,7 +14,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(DiagnosticsModel, KeepsTheRulesOfItemModels) {
     DiagnosticsModel model;
@@ -138,5 +138,5 @@ TEST(Editing, WhatCannotBeReadIsSaid) {
     EXPECT_NE(world.window->message().toStdString().find("broken.orrery"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -12,7 +12,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 AnswerPtr answered(const std::string& run) {
     const std::atomic<bool> stop = false;
@@ -153,5 +153,5 @@ TEST(Form, DeleteTakesAKeyOutAndItsDefaultShows) {
     EXPECT_EQ(shown(form.model(), "layout.zero_stage", FormModel::origin), "default");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -8,7 +8,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 class Front : public testing::Test {
   protected:
@@ -73,5 +73,5 @@ TEST_F(Front, ASimulatedPointIsTriedByKeys) {
               cli::seconds_text(result().layouts.front().prediction.step.time_s));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

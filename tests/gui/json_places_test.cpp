@@ -9,7 +9,7 @@
 #include "gui/scenario/offers.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kText = R"({
   "model": "gpt",
@@ -149,5 +149,5 @@ TEST(JsonPlaces, AReferenceGivesWayToItsContent) {
     EXPECT_FALSE(with_content_of_reference(text, "cluster", read));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -9,7 +9,7 @@
 #include "gui/timeline/strips.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr auto kForward = static_cast<std::size_t>(Kind::forward);
 constexpr auto kBackward = static_cast<std::size_t>(Kind::backward);
@@ -152,5 +152,5 @@ TEST(Viewport, NeverLeavesItsLimits) {
     EXPECT_EQ(view.shown().length(), 1000);  // no less is shown than a nanosecond
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -10,7 +10,7 @@
 #include "tests/trace/pipeline_trace.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr int kWidth = 400;
 
@@ -186,5 +186,5 @@ TEST(CriticalPath, IsDrawnOverItsRanksAndTakenAwayAgain) {
     EXPECT_EQ(drawn(), 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -7,7 +7,7 @@
 #include "trace/formats/kineto.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr Picoseconds kUs = 1'000'000;
 
@@ -99,5 +99,5 @@ TEST(Recorded, ADamagedFileIsAMessageAndAScenarioIsOpenedAfterIt) {
     EXPECT_EQ(world.window->timeline().timeline()->recorded(), nullptr);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

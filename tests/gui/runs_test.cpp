@@ -19,7 +19,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Four CPU ranks of the shipped run, for so many steps, with a checkpoint every two.
 std::string write_run(WindowWorld& world, int steps) {
@@ -352,5 +352,5 @@ TEST(Runs, AScriptForSlurmTrainsAndItsLinesAreFollowed) {
     EXPECT_FALSE(launch.measured_trace().isEmpty());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

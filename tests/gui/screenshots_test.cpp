@@ -11,7 +11,7 @@
 #include "tests/trace/kineto_file.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 QPalette dark_palette() {
     QPalette palette;
@@ -218,5 +218,5 @@ TEST_P(Screenshots, ARun) {
 INSTANTIATE_TEST_SUITE_P(Looks, Screenshots, testing::Bool(),
                          [](const auto& look) { return look.param ? "Dark" : "Light"; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -8,7 +8,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 class SizePanel : public testing::Test {
   protected:
@@ -88,5 +88,5 @@ TEST_F(SizePanel, SaysWhatIsWrongWithTheQuestion) {
     EXPECT_EQ(pane().table().rowCount(), 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -12,7 +12,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 class SweepPanel : public testing::Test {
   protected:
@@ -125,5 +125,5 @@ TEST_F(SweepPanel, CopiesTheFileOfTheCommandLine) {
     EXPECT_EQ(std::count(copied.begin(), copied.end(), '\n'), 3);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -6,7 +6,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(TableCsv, QuotesWhatWouldEndACell) {
     QTableWidget table(2, 3);
@@ -65,5 +65,5 @@ TEST(TableCsv, WithoutATableTheKeyCopiesNothing) {
     EXPECT_EQ(QApplication::clipboard()->text(), QStringLiteral("before"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -13,7 +13,7 @@
 #include "trace/accounts.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::shared_ptr<const trace::Trace> pipeline(const trace::PipelineShape& shape) {
     return std::make_shared<const trace::Trace>(trace::pipeline_trace(shape));
@@ -157,5 +157,5 @@ TEST(Find, GoesThroughAllAndRoundAgain) {
     EXPECT_EQ(find_op(timeline, "no such op", std::nullopt, Direction::forward), std::nullopt);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

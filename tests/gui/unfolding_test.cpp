@@ -3,7 +3,7 @@
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr const char* kRun = "gpt3-175b-a100x1024";
 
@@ -69,5 +69,5 @@ TEST(Unfolding, WhatWouldFillTheMemoryStaysFolded) {
     EXPECT_FALSE(world.window->is_simulating());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::gui

@@ -10,7 +10,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::DType;
@@ -148,5 +148,5 @@ TEST_P(Stash, StillLearns) {
 INSTANTIATE_TEST_SUITE_P(Types, Stash, testing::Values("bf16", "fp8"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

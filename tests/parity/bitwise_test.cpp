@@ -5,7 +5,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void expect_same(const Trained& a, const Trained& b) {
     EXPECT_EQ(a.losses, b.losses);
@@ -195,5 +195,5 @@ const NamedLayout kDelayed[] = {
 INSTANTIATE_TEST_SUITE_P(All, Delays, testing::ValuesIn(kDelayed),
                          [](const auto& tested) { return tested.param.name; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -17,7 +17,7 @@
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -493,5 +493,5 @@ TEST(Checkpoints, OfAnotherModelAreRefused) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -13,7 +13,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::FieldUse;
 using plan::Op;
@@ -267,5 +267,5 @@ TEST(ClosedPlan, EveryNumberDecidesBits) {
     EXPECT_GT(told.size(), 60u);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -10,7 +10,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Op;
 using plan::OpKind;
@@ -102,5 +102,5 @@ TEST(ContextMutation, KeysThatStayAreFound) {
     }));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const Sets kTight = {"training.precision=fp64", "training.routing.capacity_factor=0.8",
                      "training.routing.balance_loss=0.1"};
@@ -179,5 +179,5 @@ TEST(BalanceOfMicroBatches, IsTheSameInEveryLayoutOfTheMicroBatch) {
         expect_same_training(trained(keys), alone, kFp64);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

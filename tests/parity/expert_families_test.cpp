@@ -13,7 +13,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const Sets& model_of(const std::string& family) {
     static const Sets gpt_oss = {"model.model_type=gpt_oss", "model.head_dim=4",
@@ -156,5 +156,5 @@ TEST(OverlappedExchanges, ChangeNothingUnderAnyTiming) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -7,7 +7,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -111,5 +111,5 @@ TEST(ExpertMutation, RowsThatAreLostAreFound) {
     EXPECT_GE(n - 1, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

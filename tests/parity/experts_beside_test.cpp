@@ -10,7 +10,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Tensor ranks share out the tokens that they send.
 Trained train_experts(Sets sets, const RunOptions& options) {
@@ -89,5 +89,5 @@ TEST(ExpertsOfHybridZero, TrainTheModelOfOneRank) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

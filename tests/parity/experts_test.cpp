@@ -15,7 +15,7 @@
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Case {
     std::string precision;
@@ -292,5 +292,5 @@ TEST(ExpertCheckpoints, OfOneLayoutAreThoseOfAnother) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -6,7 +6,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -120,5 +120,5 @@ TEST(GuardMutation, TensorsBeyondTheArenaAreFound) {
                 HasSubstr("beyond an arena of"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

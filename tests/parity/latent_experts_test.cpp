@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Scenario deepseek(const Sets& where) {
     Sets sets = {"model.model_type=deepseek_v3",
@@ -98,5 +98,5 @@ std::vector<NamedLayout> layouts() {
 INSTANTIATE_TEST_SUITE_P(All, LatentExperts, testing::ValuesIn(layouts()),
                          [](const auto& tested) { return tested.param.name; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

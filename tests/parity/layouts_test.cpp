@@ -8,7 +8,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Case {
     const char* model;
@@ -91,5 +91,5 @@ std::string name_of(const testing::TestParamInfo<Case>& tested) {
 
 INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(cases()), name_of);
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

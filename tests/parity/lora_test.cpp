@@ -15,7 +15,7 @@
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kRank = 4;
 constexpr double kAlpha = 12;
@@ -340,5 +340,5 @@ INSTANTIATE_TEST_SUITE_P(
                                                      "data_parallel=2", "zero_stage=3"})}),
     [](const auto& tested) { return tested.param.layout.name; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kBatch = 8;  // samples of a step (kGpt)
 constexpr std::int32_t kUsual = 7;
@@ -175,5 +175,5 @@ TEST(LossSpike, LeavesStepsThatOverflowAside) {
     EXPECT_EQ(spiked, skipped_by_definition(losses, kSkipAbove, kWindow));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

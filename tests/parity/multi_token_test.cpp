@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const Sets& model_of(const std::string& family) {
     static const Sets deepseek = {"model.model_type=deepseek_v3",
@@ -134,5 +134,5 @@ TEST(MultiTokenLoss, CountsByItsFactor) {
                 << name;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

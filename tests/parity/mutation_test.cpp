@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -174,5 +174,5 @@ TEST(Mutation, AMissingWeightHalfIsFound) {
     EXPECT_TRUE(is_found({"layout.pipeline_parallel=2", "layout.schedule=zb-h1"}, options));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -167,5 +167,5 @@ TEST(DiskTier, KeepsWhatIsWritten) {
     EXPECT_THROW(tier.read(4000, read), runtime::StorageError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

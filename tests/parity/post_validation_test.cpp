@@ -7,7 +7,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kSteps = 5;
 const std::string kKey = "layout.optimizer_post_validation=true";
@@ -196,5 +196,5 @@ TEST(PostValidationMutation, AnAmendmentThatDoesNotReadTheNormIsFound) {
     });
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -16,7 +16,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -150,5 +150,5 @@ std::vector<ProcessCase> launched_layouts() {
 INSTANTIATE_TEST_SUITE_P(Layouts, Processes, testing::ValuesIn(launched_layouts()),
                          [](const auto& tested) { return tested.param.layout.name; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -9,7 +9,7 @@
 #include "tests/trace/native_container.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 class PytorchGolden : public testing::TestWithParam<std::string> {
   protected:
@@ -53,5 +53,5 @@ TEST_P(PytorchGolden, ShowsTheSameData) {
 INSTANTIATE_TEST_SUITE_P(Families, PytorchGolden, testing::ValuesIn(golden_families()),
                          [](const auto& tested) { return tested.param; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

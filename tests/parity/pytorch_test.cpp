@@ -17,7 +17,7 @@
 #include "tests/trace/native_container.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kDoubles = 1e-10, kFloats = 5e-6;
 
@@ -116,5 +116,5 @@ TEST_P(Pytorch, AgreesOverEightRanks) {
 INSTANTIATE_TEST_SUITE_P(Families, Pytorch, testing::ValuesIn(golden_families()),
                          [](const auto& tested) { return tested.param; });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

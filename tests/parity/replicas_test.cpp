@@ -10,7 +10,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -199,5 +199,5 @@ TEST(Replicas, ThatDifferAreNotSaved) {
     std::filesystem::remove_all(path);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

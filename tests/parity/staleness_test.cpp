@@ -17,7 +17,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kSteps = 7;
 
@@ -317,5 +317,5 @@ TEST(Staleness, ARankThatFailsEndsTheRun) {
     EXPECT_THROW(train_sets(served({"layout.data_parallel=4"}, 2), options), std::runtime_error);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Plant = std::function<double(plan::Rank, double computed_s)>;
 
@@ -124,5 +124,5 @@ TEST(Stragglers, OpsTellHowLongTheyTook) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -16,7 +16,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using runtime::BoundProgram;
 using runtime::StreamSchedule;
@@ -365,5 +365,5 @@ INSTANTIATE_TEST_SUITE_P(Offloaded, StreamDevices, testing::ValuesIn(offloaded_l
 INSTANTIATE_TEST_SUITE_P(Validated, StreamDevices, testing::ValuesIn(validated_layouts()), kByName);
 INSTANTIATE_TEST_SUITE_P(Stale, StreamDevices, testing::ValuesIn(stale_layouts()), kByName);
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

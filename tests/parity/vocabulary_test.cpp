@@ -9,7 +9,7 @@
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Case {
     const char* name;
@@ -127,5 +127,5 @@ TEST(SharedVocabularyMutation, AForgottenPartIsFound) {
     EXPECT_GT(difference(wrong.gradients, right.gradients).relative, 1e-3);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

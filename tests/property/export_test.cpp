@@ -8,7 +8,7 @@
 #include "tests/property/random_scenario.hpp"
 
 namespace orrery::property {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace exports = plan::exports;
 
@@ -74,5 +74,5 @@ INSTANTIATE_TEST_SUITE_P(Export, EveryFamily, testing::Range<std::size_t>(0, fam
                              return std::string(families()[one.param].model_type);
                          });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::property

@@ -16,7 +16,7 @@
 #include "tests/sim/soundness.hpp"
 
 namespace orrery::property {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Read once, when the first property starts.
 [[maybe_unused]] const int kCases = ::setenv(
@@ -113,5 +113,5 @@ TEST_P(RandomScenarios, AreSoundFromTextToPrediction) {
 INSTANTIATE_TEST_SUITE_P(Families, RandomScenarios, testing::ValuesIn(families()),
                          [](const auto& tested) { return std::string(tested.param.model_type); });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::property

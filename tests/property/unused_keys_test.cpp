@@ -14,7 +14,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::property {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Json = nlohmann::json;
 
@@ -127,5 +127,5 @@ INSTANTIATE_TEST_SUITE_P(Shipped, KeysOfARun, testing::ValuesIn(shipped_runs()),
                              return name;
                          });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::property

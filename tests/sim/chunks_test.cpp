@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Sets = std::vector<std::string>;
 
@@ -146,5 +146,5 @@ TEST(Chunks, LayersAreDealtOutSoThatTheStepIsShorter) {
     EXPECT_FALSE(asked(pipeline("[4,4,4,4]")));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -8,7 +8,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const Profile& profile() {
     static const Profile loaded = load_profile(theory::library() + "/profiles/h100-sxm.json");
@@ -92,5 +92,5 @@ TEST(ClosedPlan, AttentionCostsWhatItsOpSays) {
     EXPECT_LT(times_of(plan, scenario).back(), whole.back());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

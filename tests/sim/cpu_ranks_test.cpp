@@ -6,7 +6,7 @@
 #include "sim/prediction.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -54,5 +54,5 @@ TEST(ShippedCpuProfile, ChargesNoContextOfAGpu) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "trace/critical_path.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using trace::PathPart;
 using trace::PathSegment;
@@ -201,5 +201,5 @@ TEST(CriticalPath, CrossesToTheMemberThatCameLast) {
               (std::vector<PathSegment>{{1, 0, 0, 9}, {0, 1, 9, 13}, {0, 2, 13, 15}}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using theory::scenario;
 using theory::set;
@@ -95,5 +95,5 @@ TEST(CudaGraphs, HoldNodesAndWhatTheirKernelsScratch) {
     EXPECT_EQ(others(captured) - others(pipeline), nodes * 10'000 + scratch);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -11,7 +11,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Op grouped(std::int64_t experts, std::int64_t ranks, std::int64_t rows,
                  plan::GemmProduct product = plan::GemmProduct::forward) {
@@ -269,5 +269,5 @@ TEST(ExpertCost, ExchangesHideBesideAnotherMicroBatch) {
     EXPECT_GT(other.memory.worst().peak_bytes, one.memory.worst().peak_bytes);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -12,7 +12,7 @@
 #include "tests/sim/soundness.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using theory::set;
 using theory::Sets;
@@ -155,5 +155,5 @@ RC_GTEST_PROP(Folding, ChangesNothingOnRandomLayouts, ()) {
     RC_ASSERT(folding.empty());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -8,7 +8,7 @@
 #include "sim/prediction.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios/";
 
@@ -84,5 +84,5 @@ TEST(Memory, LosesAShareOrWhatTheArenaLeaves) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

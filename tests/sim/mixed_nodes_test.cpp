@@ -14,7 +14,7 @@
 #include "tests/sim/soundness.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Sets nodes_of(const std::string& cluster, std::int64_t nodes) {
     return {"cluster=clusters/" + cluster + ".json", set("cluster.nodes", nodes)};
@@ -184,5 +184,5 @@ TEST(MixedNodes, LayersGoWhereTheyAreFast) {
     EXPECT_LT(balanced->step_time_s, 1.12 * harmonic) << "of 16 layers, whole ones: 1 in 11";
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

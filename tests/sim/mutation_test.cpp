@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::ActionKind;
 using plan::GroupKind;
@@ -104,5 +104,5 @@ TEST(Mutation, CrossedReceivesAreAFaultAndADeadlock) {
         EXPECT_FALSE(stuck.waits_for.empty());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

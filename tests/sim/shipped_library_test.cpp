@@ -14,7 +14,7 @@
 #include "sim/prediction.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -196,5 +196,5 @@ TEST(ShippedRuns, Llama70BIsNearNvidiasRecipe) {
     EXPECT_LT(step_s / 14.72, 1.15);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Profile profile_of(const std::string& device) {
     return load_profile(theory::library() + "/profiles/" + device + ".json");
@@ -90,5 +90,5 @@ TEST(StackPrior, MakesAFitLessSureAndTurnsNoVerdictRound) {
     EXPECT_EQ(probability(0.9 * need), scarce);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -17,7 +17,7 @@
 #include "tests/sim/soundness.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::StragglerOf;
 using theory::set;
@@ -314,5 +314,5 @@ TEST(StepDraws, QuantilesAreOfTheDraws) {
     EXPECT_EQ(draws.mean_s(), 2.5);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -4,7 +4,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // By the tensors of the layer's forward block as it is without compression.
 std::int64_t expected_bytes(const plan::Block& forward, const std::string& stash) {
@@ -52,5 +52,5 @@ TEST(ActivationStash, ShrinksTheArena) {
     EXPECT_GT(exact.arena_bytes - packed.arena_bytes, 15 * saved);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -152,5 +152,5 @@ TEST(BackwardHalves, KeepMicroBatchesInFlight) {
         }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

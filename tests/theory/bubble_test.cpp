@@ -11,7 +11,7 @@
 #include "trace/trace.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using sim::Picoseconds;
 
@@ -207,5 +207,5 @@ TEST(BubbleAccount, HoldsAllThatARankIdles) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Bucket;
 using plan::BucketState;
@@ -80,5 +80,5 @@ TEST(BucketStates, ParametersGatheredAheadAreInPlace) {
         EXPECT_EQ(bucket.state(StateKind::parameters)->extent, Extent::in_place);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

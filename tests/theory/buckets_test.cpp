@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Of h = 512: 12h² + 13h parameters of 2 bytes.
 constexpr double kLayerMb = 2 * (12 * 512.0 * 512 + 13 * 512) / 1e6;
@@ -44,5 +44,5 @@ TEST(BucketSize, IsTheFixedSizeWhereThatIsLarger) {
               (std::vector<std::int64_t>{2, 2}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

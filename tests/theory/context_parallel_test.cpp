@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::GroupKind;
@@ -179,5 +179,5 @@ TEST(ContextParallel, AShiftWaitsForAttentionWhereProductsAreInParts) {
 
 INSTANTIATE_TEST_SUITE_P(Context, OfRanks, testing::Values(2, 4, 8));
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -7,7 +7,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::Op;
@@ -70,5 +70,5 @@ TEST(DataVolumeOverTensorAndPipeline, ReducesEachRanksOwnParameters) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

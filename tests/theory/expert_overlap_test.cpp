@@ -13,7 +13,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Shape {
     const char* schedule;
@@ -149,5 +149,5 @@ TEST(ExpertOverlap, PairsThatMayNotBeAreFaults) {
     expect_fault(of_one, scenario, "shares bytes");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

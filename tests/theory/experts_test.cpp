@@ -17,7 +17,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Spread {
     std::int64_t tensor, context, data, pipeline, expert, split;
@@ -294,5 +294,5 @@ TEST(Experts, BytesOfWhatDecidesWhoStays) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::GroupKind;
@@ -222,5 +222,5 @@ TEST(FamilyTheory, NormsOfRowsSumTwoNumbersOverTensorRanks) {
     EXPECT_EQ(sums["layer.backward"], (std::vector<std::int64_t>{2 * b * s}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -4,7 +4,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -129,5 +129,5 @@ TEST(Flops, OfFusedAttentionBackwardAreFiveProducts) {
     EXPECT_EQ(backward, 2.5 * forward);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::ActionKind;
 
@@ -80,5 +80,5 @@ TEST(InFlight, IsWhatThePlanKeepsMemoryFor) {
     expect_stashes("interleaved", 8, 32, 4);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

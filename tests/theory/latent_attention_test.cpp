@@ -5,7 +5,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Plan;
 
@@ -94,5 +94,5 @@ TEST(LatentAttention, SendsLatents) {
     EXPECT_EQ(gathered(context, plan::Stream::context_comm), kTokens * kHeads * (kPart + kValue));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -7,7 +7,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::MemoryCategory;
 using plan::Program;
@@ -220,5 +220,5 @@ TEST(Lora, CastsNothingForWeightGradients) {
         }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

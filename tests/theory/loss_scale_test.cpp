@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Op;
@@ -108,5 +108,5 @@ TEST(LossScale, FindsOverflowOnEveryRankThatHoldsSomethingElse) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

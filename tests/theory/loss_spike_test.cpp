@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -88,5 +88,5 @@ TEST(LossSpike, IsNotInThePlanUnlessAskedFor) {
         EXPECT_FALSE(op->kind() == OpKind::loss_share || op->kind() == OpKind::judge_loss);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -7,7 +7,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::MemoryCategory;
 using plan::Program;
@@ -166,5 +166,5 @@ TEST(ModelStateOverTensorRanks, DividesAllButTheReplicatedVectors) {
               2 * ((gpt_parameters(m) - whole) / 4 + whole));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -5,7 +5,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Plan;
 
@@ -120,5 +120,5 @@ TEST(MultiToken, KeepsWhatItsNormsAndProjectionRead) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

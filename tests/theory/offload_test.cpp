@@ -15,7 +15,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 using plan::Resident;
@@ -222,5 +222,5 @@ TEST(OffloadMemory, BeyondWhatANodeHasDoesNotFit) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

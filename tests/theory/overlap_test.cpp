@@ -12,7 +12,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::OpKind;
@@ -314,5 +314,5 @@ TEST(TransferOverlap, NothingIsComputedWhileARankWaitsForItsTransfers) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

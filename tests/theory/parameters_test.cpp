@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -294,5 +294,5 @@ TEST(ShippedModels, CoverTheField) {
         EXPECT_GE(by_family[family], 2) << family;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

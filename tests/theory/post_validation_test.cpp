@@ -12,7 +12,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::ActionKind;
 using sim::Picoseconds;
@@ -212,5 +212,5 @@ TEST(PostValidation, IsPlannedInEverySchedule) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

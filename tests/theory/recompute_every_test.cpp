@@ -10,7 +10,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Phase;
@@ -197,5 +197,5 @@ TEST(RecomputeEvery, GathersLayerByLayer) {
     EXPECT_EQ(ring_bytes(grouped), ring_bytes(alone));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -8,7 +8,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Plan;
 using plan::Role;
@@ -144,5 +144,5 @@ TEST(RecomputeSelected, OneLayerInSoManyIsMadeAgainWhole) {
     EXPECT_EQ(made_again(second, kLlama), made_again({"layout.recompute=full"}, kLlama) / 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

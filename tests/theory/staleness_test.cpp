@@ -18,7 +18,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using sim::Picoseconds;
 
@@ -299,5 +299,5 @@ TEST(Staleness, PredictionsAddUp) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -7,7 +7,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::Role;
@@ -266,5 +266,5 @@ TEST(Stash, OfAStageIsTheSumOfItsParts) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using sim::Picoseconds;
 
@@ -78,5 +78,5 @@ TEST(SuccessiveSteps, OverlapWhereNoNormHoldsThem) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

@@ -6,7 +6,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Block;
 using plan::GroupKind;
@@ -215,5 +215,5 @@ TEST(ReplicatedGradients, AreReducedBeforeTheyAreScattered) {
                 << zero << ' ' << overlap;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

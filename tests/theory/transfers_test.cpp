@@ -8,7 +8,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Action;
 using plan::ActionKind;
@@ -94,5 +94,5 @@ TEST(Transfers, AreSentOnceAndReceivedOnceInOneOrder) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

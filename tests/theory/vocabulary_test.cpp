@@ -10,7 +10,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::Op;
@@ -164,5 +164,5 @@ TEST(SharedVocabulary, RanksRunTheirPiecesInOneOrder) {
         }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

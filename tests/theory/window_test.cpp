@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -109,5 +109,5 @@ TEST(Window, ThatHoldsTheSequenceIsNone) {
     EXPECT_EQ(plan_of(windowed(32), kLlama), plan_of(none, kLlama));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

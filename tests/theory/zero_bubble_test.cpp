@@ -12,7 +12,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Action;
 using plan::ActionGrid;
@@ -266,5 +266,5 @@ TEST(ZeroBubble, TransfersCannotDeadlock) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

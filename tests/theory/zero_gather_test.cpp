@@ -8,7 +8,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::Op;
@@ -182,5 +182,5 @@ TEST(HybridNorm, SumsTheShardsOfOneCopy) {
     EXPECT_EQ(summed * plan.mesh.group_size(GroupKind::replica), plan.mesh.ranks());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::theory

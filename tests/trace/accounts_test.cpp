@@ -5,7 +5,7 @@
 #include <numeric>
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::Phase;
@@ -365,5 +365,5 @@ TEST(CommunicationSums, AreMeansOverRanksOfWhatBeginsInTheWindow) {
     EXPECT_DOUBLE_EQ(data.exposed_s, 3 * 0.2 / 4);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -18,7 +18,7 @@
 #include "trace/describe_plan.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 using plan::GroupKind;
@@ -374,5 +374,5 @@ TEST(ChakraFolder, HoldsTheRanksOfTheLastCall) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -11,7 +11,7 @@
 #include "trace/formats/flight_dump.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -208,5 +208,5 @@ TEST(FlightDump, SaysWhatIsWrongWithIt) {
     EXPECT_THAT(fault_of(testing::TempDir() + "/absent_5.json"), HasSubstr("cannot be opened"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -12,7 +12,7 @@
 #include "trace/formats/kineto.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -161,5 +161,5 @@ TEST(Kineto, OurOwnFilesAndScenariosAreNone) {
     EXPECT_FALSE(begins_as_kineto(testing::TempDir() + "/no such file"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Three actions of one op each: [0, 100), [100, 200), [400, 500) with 10, 30 and 20 bytes alive.
 Trace three_actions() {
@@ -40,5 +40,5 @@ TEST(MemoryOverTime, LooksAtTheWindowAlone) {
     EXPECT_EQ(memory_over_time(trace, trace.tracks[0], 2), (std::vector<std::int64_t>{30, 30}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

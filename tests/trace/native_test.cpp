@@ -10,7 +10,7 @@
 #include "tests/trace/pipeline_trace.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -493,5 +493,5 @@ TEST_F(NativeFile, TakesFewBytesPerEvent) {
     RecordProperty("bytes_per_1000_events", static_cast<int>(1000 * size / events));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

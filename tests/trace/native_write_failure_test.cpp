@@ -12,7 +12,7 @@
 #include "trace/formats/native.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::EndsWith;
 using testing::StartsWith;
@@ -115,5 +115,5 @@ TEST(NativeWriteFailure, WritesInTheCurrentFolderWithoutASlash) {
     EXPECT_EQ(folder.entries(), 1U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -13,7 +13,7 @@
 #include "trace/formats/sqlite_database.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -220,5 +220,5 @@ TEST(Nsys, ADamagedDatabaseIsAMessage) {
     EXPECT_THAT(fault_of(written("first.sqlite", first)), HasSubstr("SQLite cannot read it"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

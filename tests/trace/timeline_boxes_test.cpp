@@ -6,7 +6,7 @@
 #include "trace/accounts.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::size_t count_of(const TimelineBoxes& boxes) {
     std::size_t count = 0;
@@ -70,5 +70,5 @@ TEST(TimelineBoxes, KeepActionsApart) {
     EXPECT_GE(count_of(coarse), kRanks * 2 * kMicroBatches);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

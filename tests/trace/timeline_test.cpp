@@ -9,7 +9,7 @@
 #include "trace/accounts.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::uint32_t kForward = 0, kBackward = 1, kRecompute = 2, kTransfer = 3, kStep = 4;
 
@@ -191,5 +191,5 @@ TEST(AccountSpans, TileTheWindow) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -11,7 +11,7 @@
 #include "trace/sound.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -248,5 +248,5 @@ TEST_F(TraceFiles, AreRefusedWhereAnEventIsNotSound) {
                 HasSubstr("expected a process of the tables, found 7"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -13,7 +13,7 @@
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::trace {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using theory::Sets;
 
@@ -278,5 +278,5 @@ TEST(ViewerFiles, CountMemoryUpToThePlansPeak) {
     });
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::trace

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -106,5 +106,5 @@ TEST(FitConstants, NeedARowForEachConstant) {
                  RecordsError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

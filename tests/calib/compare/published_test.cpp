@@ -19,7 +19,7 @@
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::ordered_json;
 
@@ -156,5 +156,5 @@ TEST(PublishedRuns, NoSourceIsMetWorseThanBefore) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Of batches of two sequences each.
 Validation runs_of(const std::vector<std::pair<double, double>>& predicted_and_measured) {
@@ -64,5 +64,5 @@ TEST(RankOrder, LeavesOutWhatIsNotTrustedAndTooFew) {
     EXPECT_TRUE(contests_of(runs_of(std::vector<std::pair<double, double>>(6, {1, 1}))).empty());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

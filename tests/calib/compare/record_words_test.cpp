@@ -13,7 +13,7 @@
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -185,5 +185,5 @@ TEST(Words, GarbledBySynonymsPredictTheSameRuns) {
     EXPECT_GT(predicted, 1000u);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -15,7 +15,7 @@
 #include "trace/formats/recorded_file.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 using trace::add_attribute;
@@ -252,5 +252,5 @@ TEST(ChakraFile, DamagedIsAMessage) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -8,7 +8,7 @@
 #include "trace/formats/recorded_file.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // In microseconds; a kernel of a stream, or a call, operator or range of a thread.
 struct Recorded {
@@ -167,5 +167,5 @@ TEST(RecordedTwice, StepsWithinStepsAreNotCounted) {
     EXPECT_EQ(rank_of(by_profiler(events)).steps.size(), 3U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -13,7 +13,7 @@
 #include "trace/formats/kineto.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kPs = trace::kPsPerSecond;
 
@@ -246,5 +246,5 @@ TEST(RecordedStep, OfAnotherBatchIsNotTakenForThePlans) {
     EXPECT_EQ(all.matches[0].names[0].kind, WorkKind::gemm);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -14,7 +14,7 @@
 #include "tests/calib/compare/measured_run.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using sim::MeasuredCosts;
 using sim::PriceSource;
@@ -378,5 +378,5 @@ TEST(MeasuredCosts, RefuseAPrediction) {
     EXPECT_THROW(MeasuredCosts(trace, "p.orrery"), sim::CostsError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

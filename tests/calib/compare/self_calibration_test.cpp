@@ -12,7 +12,7 @@
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -104,5 +104,5 @@ TEST(SelfCalibration, SaysWhatItCannotUse) {
     std::remove(path.c_str());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -10,7 +10,7 @@
 #include <random>
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -147,5 +147,5 @@ TEST(ShippedPresets, SayWhoseRunsTheyWereFittedTo) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -14,7 +14,7 @@
 #include "sim/prediction.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -143,5 +143,5 @@ TEST(StackPrior, OfMemoryIsWhatMeasuredStacksNeedOverOurs) {
     EXPECT_NEAR(root_mean_square(excess), sim::kMemoryMore, 0.005);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

@@ -13,7 +13,7 @@
 #include "trace/formats/native.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using trace::Picoseconds;
 
@@ -266,5 +266,5 @@ TEST(Compare, RefusesAMeasuredTraceThatLacksARank) {
     EXPECT_EQ(differences[1], "measured rank 3: has no track of its own");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

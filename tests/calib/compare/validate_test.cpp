@@ -17,7 +17,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::compare {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -450,5 +450,5 @@ TEST(Json, HasTheContractsKeys) {
     EXPECT_TRUE(object["skipped"].is_array());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::compare

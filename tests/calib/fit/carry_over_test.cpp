@@ -14,7 +14,7 @@
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Json = nlohmann::ordered_json;
 
@@ -177,5 +177,5 @@ TEST_F(CarryOver, SaysWhatASheetLacks) {
     EXPECT_EQ(error_of(sheet).rfind(at + "a value has another form than in a profile", 0), 0u);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

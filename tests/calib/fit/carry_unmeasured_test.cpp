@@ -7,7 +7,7 @@
 #include "sim/cost/profile.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::StartsWith;
 
@@ -68,5 +68,5 @@ TEST(CarryUnmeasured, RefusesWhatIsNoProfile) {
     EXPECT_TRUE(profile.is_null());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

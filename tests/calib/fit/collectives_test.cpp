@@ -10,7 +10,7 @@
 #include "sim/network/collective_cost.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using sim::CurvePoint;
 using ::testing::HasSubstr;
@@ -158,5 +158,5 @@ TEST(UnmeasuredCollectives, PriceAHostByItsLinks) {
                 9e-6 + 6e-3, 1e-12);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

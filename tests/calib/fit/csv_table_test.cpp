@@ -5,7 +5,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::string error_of(const std::string& text) {
     try {
@@ -42,5 +42,5 @@ TEST(CsvTable, NamesTheLineAtFault) {
     EXPECT_THROW(CsvTable("/nonexistent.csv", std::vector<std::string>{"a"}), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

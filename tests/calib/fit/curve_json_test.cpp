@@ -7,7 +7,7 @@
 #include "calib/fit/fit_attention.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(CurveJson, KeepsErrorsToFourDigits) {
     AttentionFit fit;
@@ -19,5 +19,5 @@ TEST(CurveJson, KeepsErrorsToFourDigits) {
     EXPECT_EQ(held_out.at("p95_abs_error"), 0.2512);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -5,7 +5,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // 20 µs + 7 ps per query element + 3 ps per key element + unmasked FLOP at 150 TFLOP/s, by hand.
 double seconds(const AttentionRow& row) {
@@ -47,5 +47,5 @@ TEST(FitAttention, RecoversTheDevice) {
     EXPECT_THROW(fit_attention(rows, 96), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

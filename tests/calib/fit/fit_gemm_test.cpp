@@ -9,7 +9,7 @@
 #include "sim/cost/gemm_model.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // A device of 7 µs, 250 TFLOP/s, 3 TB/s; `bump(log2 m)` multiplies its times.
 template <typename Bump>
@@ -147,5 +147,5 @@ TEST(FitGemm, ReadsOneSystemAndType) {
     EXPECT_THROW(fit_gemm(rows, 2), FitError);  // one row cannot be split
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

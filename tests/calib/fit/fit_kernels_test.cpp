@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kResident = 1 << 20;
 
@@ -44,5 +44,5 @@ TEST(FitKernels, SayNothingOfAKernelThatWasHardlyTimed) {
     EXPECT_TRUE(fit_kernels({}, kResident).empty());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

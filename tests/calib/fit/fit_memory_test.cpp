@@ -5,7 +5,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kResident = 1 << 20;
 
@@ -39,5 +39,5 @@ TEST(FitMemory, NeedsBothRegimes) {
     EXPECT_THROW(fit_memory({}, kResident), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

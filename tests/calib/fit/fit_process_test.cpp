@@ -7,7 +7,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // 8 MB shared, 1 MB of each rank, 300 bytes of each op.
 std::vector<ProcessRow> rows() {
@@ -39,5 +39,5 @@ TEST(FitProcess, NeedsAsManyRowsAsNumbers) {
     EXPECT_THROW(process_json({{1, 100, 9'000'000}}, "made up"), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

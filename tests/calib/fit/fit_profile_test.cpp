@@ -14,7 +14,7 @@
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::string read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -184,5 +184,5 @@ TEST_F(FitProfile, LeavesTheOutputAloneWhenItFails) {
     EXPECT_EQ(read(inputs_.output_path), "old");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

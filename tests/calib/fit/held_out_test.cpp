@@ -7,7 +7,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(HeldOut, HashesAsPublished) {  // test vectors of the FNV authors (draft-eastlake-fnv)
     EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325ULL);
@@ -33,5 +33,5 @@ TEST(HeldOut, Summarizes) {
     EXPECT_THROW(summarize({}), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -15,7 +15,7 @@
 #include "tests/calib/fit/nccl_output.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -173,5 +173,5 @@ TEST(ImportCollectives, AnUnwritableProfileIsNoFaultOfTheFiles) {
     EXPECT_THROW(import_collectives(wanted), FitStorageError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -12,7 +12,7 @@
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // A device of twice the peaks and the memory bandwidth of "tiny", whose kernels take `slowness`
 // times what that says: every error is 1 ÷ slowness − 1.
@@ -91,5 +91,5 @@ TEST_F(JudgeTransfer, NeedsTables) {
     EXPECT_THROW(judge_transfer(inputs_, like_path_), FitError);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

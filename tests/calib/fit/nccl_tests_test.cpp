@@ -6,7 +6,7 @@
 #include "tests/calib/fit/nccl_output.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -174,5 +174,5 @@ TEST(NcclVersion, IsThatOfItsCode) {
     EXPECT_EQ(nccl_version_text(22805), "2.28.5");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -6,7 +6,7 @@
 #include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Rows (1, i, i²) with times of known coefficients.
 RelativeProblem parabola(double a, double b, double c, int rows) {
@@ -73,5 +73,5 @@ RC_GTEST_PROP(RelativeFit, RecoversAnyNonNegativeCoefficients, ()) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -13,7 +13,7 @@
 #include "sim/cost/profile.hpp"
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -136,5 +136,5 @@ TEST(ShippedDatasheets, HaveThePublishedFigures) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

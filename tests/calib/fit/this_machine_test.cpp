@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -67,5 +67,5 @@ TEST(ThisMachine, IsKeptInTheCacheFolderOfTheUser) {
     EXPECT_EQ(path_by({}), std::nullopt);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 namespace orrery::fit {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(WriteProfile, RoundsToSignificantDigits) {
     EXPECT_EQ(rounded(123456.0, 4), 123500.0);
@@ -36,5 +36,5 @@ TEST(WriteProfile, KeepsOrderAndRowsOfNumbersOnOneLine) {
     EXPECT_EQ(nlohmann::ordered_json::parse(profile_text(json)), json);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::fit

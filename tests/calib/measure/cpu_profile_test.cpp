@@ -9,7 +9,7 @@
 #include "sim/network/collective_table.hpp"
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -171,5 +171,5 @@ TEST(CpuProfile, SaysWhereItComesFrom) {
         EXPECT_GT(family.held_out.absolute.rows, 0) << family.family;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

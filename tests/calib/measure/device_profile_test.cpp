@@ -9,7 +9,7 @@
 #include "tests/cli/world.hpp"
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -229,5 +229,5 @@ TEST(DeviceName, IsThatOfTheShippedProfiles) {
     EXPECT_EQ(device_name("Some (new) GPU"), "some-new-gpu");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

@@ -6,7 +6,7 @@
 #include "tests/calib/measure/fake_device.hpp"
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::ElementsAre;
 
@@ -95,5 +95,5 @@ TEST_F(DeviceTimerTest, SustainedRunsAreSlowerThanBursts) {
     EXPECT_GT(machine.device_us - before, 10e6);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void compute_for(double seconds) {
     const auto limit = static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC) + std::clock();
@@ -37,5 +37,5 @@ TEST(Disturbance, CountsPreemptionsOfThisProcessUpwards) {
     EXPECT_GE(preemptions(), before);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

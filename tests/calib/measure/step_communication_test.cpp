@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 using plan::Stream;
@@ -57,5 +57,5 @@ TEST(StepCommunication, EndsAtItsEndWhereNobodyWaits) {
     EXPECT_DOUBLE_EQ(hidden_s(trace, trace.tracks[0], passage), 14e-12);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

@@ -8,7 +8,7 @@
 #include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::measure {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 KernelGrid small_grid() {
     KernelGrid grid;
@@ -124,5 +124,5 @@ TEST(Timings, HoldSomethingOutOfEachFamily) {
     });
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::measure

@@ -11,7 +11,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -156,5 +156,5 @@ TEST(ShardingFaults, ReportGroupsThatDoNotFit) {
     EXPECT_THAT(s.faults(), Contains(HasSubstr("elements do not divide over 2 ranks")));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

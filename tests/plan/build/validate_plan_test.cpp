@@ -10,7 +10,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -308,5 +308,5 @@ TEST_F(ValidatePlan, StopsTheProgramWithEveryFault) {
     EXPECT_DEATH(validate_plan(plan, scenario), "3 layers(.|\n)*parameters");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

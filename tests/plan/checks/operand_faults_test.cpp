@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // y[4,6] = x[4,8]·w[6,8]ᵀ + bias[6], and what weight and bias gain.
 struct World {
@@ -103,5 +103,5 @@ TEST(OperandFaults, FieldsAskForOperands) {
     EXPECT_EQ(step(adamw), "adamw \"a label\" reads no norm");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -11,7 +11,7 @@
 #include "plan/scenario/import/import.hpp"
 
 namespace orrery::plan::exports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -252,5 +252,5 @@ TEST(Export, DeepSpeedsFileIsJsonWithItsNotesInAPartOfTheirOwn) {
     EXPECT_TRUE(has(tree["orrery"]["notes"].dump(), "not in this file: training.sequence_length"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::exports

@@ -5,7 +5,7 @@
 #include "tests/plan/import/imports.hpp"
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // `config`: members of the object; keys of one batch are added.
 Imported imported(const std::string& config, std::int64_t gpus = 8) {
@@ -198,5 +198,5 @@ TEST(DeepSpeed, BrokenJsonIsUnreadable) {
               "1 error; nothing was run.\n");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

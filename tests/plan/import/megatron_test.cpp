@@ -5,7 +5,7 @@
 #include "tests/plan/import/imports.hpp"
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr const char* kBase =
     "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
@@ -497,5 +497,5 @@ TEST(Megatron, WhatIsNoCommandLineIsUnreadable) {
               "1 error; nothing was run.\n");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

@@ -5,7 +5,7 @@
 #include "tests/plan/import/imports.hpp"
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kModel = "model: {model_config: {is_llama_config: true";
 const std::string kRest =
@@ -107,5 +107,5 @@ TEST(Yaml, SaysWhereItStops) {
     EXPECT_EQ(errors.size(), 1u);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

@@ -5,7 +5,7 @@
 #include "tests/plan/import/imports.hpp"
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Keys of the model, and whole sections.
 Imported imported(const std::string& model, const std::string& more = "") {
@@ -114,5 +114,5 @@ TEST(Nemo, WhatIsNotSettledIsAnError) {
               std::string::npos);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Texts = std::vector<std::string>;
 
@@ -222,5 +222,5 @@ TEST(ShellScript, SaysWhereItStops) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

@@ -5,7 +5,7 @@
 #include "tests/plan/import/imports.hpp"
 
 namespace orrery::plan::imports {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // The same as torchtitan's llama3 8B in shape; `config` stands in front, in tables of its own.
 Imported imported(const std::string& config, std::int64_t gpus = 64) {
@@ -199,5 +199,5 @@ TEST(Torchtitan, AnUnknownModelIsMissing) {
     EXPECT_NE(left(result.unsupported, "model.flavor"), nullptr);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan::imports

@@ -15,7 +15,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void expect_narrow(const std::string& text) {
     std::istringstream lines(text);
@@ -564,5 +564,5 @@ TEST(PlanGolden, WholePlans) {
     expect_golden("plan_interleaved", to_text(build_plan(s)));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

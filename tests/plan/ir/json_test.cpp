@@ -9,7 +9,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Json = nlohmann::ordered_json;
 
@@ -83,5 +83,5 @@ TEST(PlanJson, KeysStandInOneOrder) {
     EXPECT_EQ(json, plan_json(two_stage_plan(), std::nullopt));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Ranks = std::vector<Rank>;
 
@@ -46,5 +46,5 @@ TEST(Mesh, GroupsOfAKindPartTheRanks) {
         }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

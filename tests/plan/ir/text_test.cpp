@@ -11,7 +11,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void expect_round_trip(const Plan& plan, const std::string& what) {
     const std::string text = to_text(plan);
@@ -503,5 +503,5 @@ TEST(PlanText, GarbledPlansEndInAnErrorOrAPlan) {
     garble(to_text(build_plan(s)), 400);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -12,7 +12,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Scenario served(std::int64_t staleness, std::int64_t pipeline = 1) {
     Scenario s = small_gpt2();
@@ -153,5 +153,5 @@ TEST(Turns, APlanWhoseComputeWaitsForServersIsFound) {
         "has 3 copies, not 2");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 void expect_sound(const std::vector<Lifetime>& lifetimes, const Placement& placement) {
     ASSERT_EQ(placement.offsets.size(), lifetimes.size());
@@ -64,5 +64,5 @@ TEST(Placement, OfNothingIsEmpty) {
     EXPECT_EQ(place({}).bytes, 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

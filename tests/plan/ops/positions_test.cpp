@@ -9,7 +9,7 @@
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Model rotary(std::int64_t dim, double theta) {
     Model model;
@@ -143,5 +143,5 @@ TEST(Alibi, IsScaledWithTheScoresWhereTheModelSaysSo) {
     EXPECT_EQ(model.attention().alibi_factor(), 1.0 / 8);  // 1 ÷ √64
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -12,7 +12,7 @@
 #include "plan/ops/spec.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 template <typename Value>
 std::string shown(const Value& value) {
@@ -108,5 +108,5 @@ TEST(Ops, FieldsAreTheirOwn) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

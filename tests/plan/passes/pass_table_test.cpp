@@ -16,7 +16,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::vector<const Pass*> rows_of(const Scenario& scenario) {
     const Dims dims = dims_of(scenario);
@@ -152,5 +152,5 @@ TEST(PassTable, TheReferenceIsTheTable) {
     EXPECT_EQ(written, page());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -7,7 +7,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Diagnostic example() {
     Diagnostic fault;
@@ -78,5 +78,5 @@ TEST(Diagnostic, JsonSaysTheSame) {
     EXPECT_FALSE(other.contains("note"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(DifferingKeys, HavePointersAndValues) {
     const auto keys = differing_keys(
@@ -20,5 +20,5 @@ TEST(DifferingKeys, HavePointersAndValues) {
     EXPECT_EQ(keys[3].pointer, "/x~1y/v");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

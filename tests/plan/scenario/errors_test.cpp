@@ -15,7 +15,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -89,5 +89,5 @@ TEST(ErrorsPage, ListsEveryCodeThatAMessageHas) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -9,7 +9,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
@@ -277,5 +277,5 @@ TEST(Recomputation, WhatAFileSaysOfItsOwnKindIsMoot) {
               std::vector<std::string>{"S034 /layout/recompute_modules"});  // it has no latents
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -12,7 +12,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kConfigs = std::string(ORRERY_SOURCE_DIR) + "/tests/plan/scenario/configs/";
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
@@ -475,5 +475,5 @@ TEST(Families, DefaultsAreHuggingFaces) {
     EXPECT_FALSE(neox.tied_embeddings);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -11,7 +11,7 @@
 #include "plan/schedule/csv.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -159,5 +159,5 @@ TEST(HostileText, ACharacterOfValueZeroIsRefusedInKeysAndStrings) {
     EXPECT_EQ(key.errors[0].code, "S006");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

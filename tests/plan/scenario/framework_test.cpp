@@ -9,7 +9,7 @@
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 ReadResult read_with(const std::string& on) {
     const std::string library = std::string(ORRERY_SOURCE_DIR) + "/tests/golden/errors/library";
@@ -55,5 +55,5 @@ TEST(Framework, ChecksConstantsOfOtherDevicesToo) {
     EXPECT_EQ(fault(R"([{"devices": ["x"], "value": 1}])").substr(0, at.size() + 2), at + "/0");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -424,5 +424,5 @@ TEST(Reader, RefusesSizesThatCannotBeCounted) {
     EXPECT_EQ(with_batch(most + 1), "S030");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

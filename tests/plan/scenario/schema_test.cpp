@@ -16,7 +16,7 @@
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Json least_scenario() {
     return {{"model", "models/tiny-gpt.json"},
@@ -362,5 +362,5 @@ TEST(Schema, TheReferenceIsTheSchema) {
     EXPECT_EQ(written, page());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

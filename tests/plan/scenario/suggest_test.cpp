@@ -5,7 +5,7 @@
 #include "plan/scenario/arithmetic.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(EditDistance, CountsInsertDeleteReplaceAndSwap) {
     EXPECT_EQ(edit_distance("", ""), 0);
@@ -53,5 +53,5 @@ TEST(Arithmetic, ChoicesAreTheNearestInOrder) {
     EXPECT_EQ(choices_near(5, {}), "");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

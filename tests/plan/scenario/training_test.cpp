@@ -13,7 +13,7 @@
 #include "plan/scenario/training_facts.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -215,5 +215,5 @@ TEST(RunPart, DataIsLookedForAsReferencesAre) {
     fs::remove_all(whole);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

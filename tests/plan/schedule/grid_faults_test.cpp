@@ -7,7 +7,7 @@
 #include "plan/schedule/csv.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // 1F1B of two ranks and two micro-batches, as rows that a test then breaks.
 const std::vector<std::string> kSound = {"0F0,0F1,,0B0,0B1", ",1F0,1B0,1F1,1B1"};
@@ -307,5 +307,5 @@ RC_GTEST_PROP(GridProperty, TextThatSomebodySpoiltNeverStopsTheProgram, ()) {
     expect_runs_if_sound(read_grid(csv_rows(text)));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

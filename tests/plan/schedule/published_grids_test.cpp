@@ -9,7 +9,7 @@
 #include "tests/sanitized.hpp"
 
 namespace orrery::plan {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const std::string kFolder = std::string(ORRERY_SOURCE_DIR) + "/tests/golden/schedules/";
 
@@ -89,5 +89,5 @@ TEST(PublishedGrids, AreOursForEveryPipelineAndBatch) {
     EXPECT_EQ(compared, 3 * (sanitized() ? 6 : 32));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan

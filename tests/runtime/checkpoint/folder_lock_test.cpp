@@ -15,7 +15,7 @@
 #include "runtime/storage_error.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -117,5 +117,5 @@ TEST(RunIds, AreSixteenDigitsAndDiffer) {
     EXPECT_NE(one, other);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

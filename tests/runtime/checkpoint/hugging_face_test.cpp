@@ -10,7 +10,7 @@
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const HuggingFaceModel kGpt2{"gpt2", 4, 4};
 const HuggingFaceModel kLlama{"llama", 4, 2};
@@ -230,5 +230,5 @@ TEST(HuggingFaceNames, Phi3HasOneMatrixWhereOthersHaveSeveral) {
     EXPECT_EQ(names_of("llama", "layer.0/fc1.weight", {6, 3}).size(), 2U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

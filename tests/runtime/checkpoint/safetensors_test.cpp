@@ -10,7 +10,7 @@
 #include "tests/trace/native_container.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::string with_header(const std::string& header, std::size_t data_bytes) {
     return trace::little_endian(header.size(), 8) + header + std::string(data_bytes, '\0');
@@ -159,5 +159,5 @@ TEST(Manifest, WhoseShardsLackSomethingIsRefused) {
               "m: shards: file has a character of value 0");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

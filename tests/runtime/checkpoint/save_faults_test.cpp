@@ -10,7 +10,7 @@
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 namespace fs = std::filesystem;
 
@@ -153,5 +153,5 @@ TEST(SaveFaults, ThatCannotBeginNameThePath) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

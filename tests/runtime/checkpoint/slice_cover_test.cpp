@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(SliceCover, FindsTheElementThatIsThereTwice) {
     const std::vector<Slice> rows = {{0, 6, 0, 1}, {6, 6, 0, 1}};
@@ -53,5 +53,5 @@ TEST(SliceCover, AgreesWithCounting) {
     EXPECT_LT(faults, 1900);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -10,7 +10,7 @@
 #include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 using plan::GroupKind;
@@ -248,5 +248,5 @@ TEST_P(OfEachWorld, KnowTheirGroups) {
 INSTANTIATE_TEST_SUITE_P(Worlds, OfEachWorld, each_world(),
                          [](const auto& tested) { return name_of(tested.param); });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

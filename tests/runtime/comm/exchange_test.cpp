@@ -10,7 +10,7 @@
 #include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Words = std::vector<std::int64_t>;
 
@@ -160,5 +160,5 @@ TEST_P(Exchange, OfLargeMessagesInBothDirections) {
 INSTANTIATE_TEST_SUITE_P(Worlds, Exchange, each_world(),
                          [](const auto& tested) { return name_of(tested.param); });
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

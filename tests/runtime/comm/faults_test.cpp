@@ -11,7 +11,7 @@
 #include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 using plan::GroupKind;
@@ -346,5 +346,5 @@ TEST(Faults, NobodyReadsTheMemoryOfARankThatIsOut) {
                      DiskFull);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

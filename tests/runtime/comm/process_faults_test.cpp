@@ -15,7 +15,7 @@
 #include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using namespace std::chrono_literals;
 using plan::DType;
@@ -362,5 +362,5 @@ TEST(MessageHeads, ComeBackAsTheyWere) {
     EXPECT_EQ(read_head(head.encoded()).label, head.call.label.substr(0, 256));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

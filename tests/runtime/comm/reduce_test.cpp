@@ -8,7 +8,7 @@
 #include "tests/runtime/comm/elements.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 template <typename Element>
 std::vector<Element> reduced(plan::DType dtype, Reduction reduction,
@@ -110,5 +110,5 @@ TEST(Reduce, GivesTheSameBitsInPieces) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

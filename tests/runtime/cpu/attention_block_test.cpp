@@ -7,7 +7,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kScale = 0.4;
 constexpr double kSlopes[] = {0.5, 0.25, 0.125, 0.0625};
@@ -284,5 +284,5 @@ TEST(SequencePart, PartsInARowAreInOrder) {
     EXPECT_EQ((SequencePart{}.position_of(4, 7)), 4);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -7,7 +7,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Case {
     std::string name;
@@ -311,5 +311,5 @@ TEST(Attention, UnfusedKernelsAreTheSameEverywhere) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

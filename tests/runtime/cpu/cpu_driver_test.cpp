@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Writes down who was performed, and does as the test says.
 class Noted final : public QueuedWork {
@@ -145,5 +145,5 @@ TEST_F(CpuStreams, TimedEventsSayHowLongThereWasBetweenThem) {
     EXPECT_GE(driver_.nanoseconds(begin, end), 2'000'000);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -7,7 +7,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kRows = 19;
 constexpr std::int64_t kVocabulary = 2100;  // more than two pieces
@@ -213,5 +213,5 @@ TEST(CrossEntropy, OfNaNIsNaN) {
         }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

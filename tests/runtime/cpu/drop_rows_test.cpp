@@ -11,7 +11,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kSamples = 2, kSequence = 24, kChosen = 3, kExperts = 5;
 
@@ -238,5 +238,5 @@ TEST(Unpermute, SumsWhatWasKept) {
     EXPECT_EQ(in_fp64(run), (std::vector{expected, dweights}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -7,7 +7,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 
@@ -289,5 +289,5 @@ TEST(Rope, TurnsPairsAndBackwardTurnsBack) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

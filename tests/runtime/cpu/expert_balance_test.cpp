@@ -6,7 +6,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kSequence = 3;  // rows of a sequence that the rank has
 constexpr std::int64_t kFirst = 2;     // of its share of them
@@ -155,5 +155,5 @@ TEST(SignStep, GoesAsFarWhateverTheGradient) {
     EXPECT_EQ(parameters.values(), stepped);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -6,7 +6,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 struct Case {
     AttentionShape shape;  // kv_heads = heads
@@ -142,5 +142,5 @@ TEST(LatentHeads, BackwardIsTheGradient) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

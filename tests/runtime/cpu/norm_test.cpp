@@ -5,7 +5,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr std::int64_t kRows = 71, kWidth = 37;
 constexpr double kEpsilon = 1e-3;
@@ -140,5 +140,5 @@ TEST(BiasGradient, SumsColumnsAndAccumulates) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Value of a pattern by its fields: sign, exponent (of this many bits, biased), fraction.
 double by_fields(std::uint32_t bits, int exponent_bits, int fraction_bits) {
@@ -86,5 +86,5 @@ TYPED_TEST(NumberTest, RoundsToTheNearestTiesToEven) {
     EXPECT_EQ(Format<TypeParam>::round(std::numeric_limits<float>::max()).bits, infinity);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -10,7 +10,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 using Bins = std::array<double, 5>;
@@ -262,5 +262,5 @@ TEST(AdamW, SkipTouchesNothing) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Known answers published with Philox (Random123, kat_vectors: philox4x32 10 rounds).
 TEST(Random, PhiloxGivesItsPublishedAnswers) {
@@ -54,5 +54,5 @@ TEST(Random, UniformAndNormalHaveTheirMoments) {
     EXPECT_LT(std::abs(across / n), 5 * std::sqrt(1 / n));  // neighbours are not correlated
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -9,7 +9,7 @@
 #include "tests/runtime/cpu/kernel_world.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::size_t at(std::int64_t i) {
     return static_cast<std::size_t>(i);
@@ -239,5 +239,5 @@ TEST(Route, BackwardIsItsGradient) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

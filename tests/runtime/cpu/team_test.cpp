@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(Team, VisitsEachElementOnceInPartsOfTheGrain) {
     for (int threads : {1, 2, 3, 5}) {
@@ -56,5 +56,5 @@ TEST(Team, ScratchIsAlignedApartAndKept) {
     EXPECT_EQ(static_cast<char*>(team.scratch(0))[4999], 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -16,7 +16,7 @@
 #include "tests/runtime/data/data_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -102,5 +102,5 @@ TEST_F(MappedFileTest, LeavesABusErrorOfSomebodyElseAsItWas) {
         "");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -9,7 +9,7 @@
 #include "tests/runtime/data/megatron_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DataFormat;
 
@@ -86,5 +86,5 @@ TEST_F(MegatronFiles, ThatContradictThemselvesAreRefused) {
     EXPECT_NE(complaint(write(megatron_index({{2000}}, 8), megatron_tokens({{2000}}, 8))), "x");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -14,7 +14,7 @@
 #include "tests/runtime/data/data_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DataFormat;
 using testing::ElementsAre;
@@ -166,5 +166,5 @@ RC_GTEST_FIXTURE_PROP(SamplerTest, GivesRanksTogetherWhatItGivesOne, ()) {
         RC_ASSERT(tokens_of(one, n) == tokens);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -10,7 +10,7 @@
 #include "tests/runtime/data/data_files.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DataFormat;
 using testing::ElementsAre;
@@ -152,5 +152,5 @@ TEST_F(TokenSourceTest, ComparesAnLlmcHeadersTokensWithTheFile) {
               "byte 8: -512 tokens; 1024 + -512 × 2 = 0 bytes, the file has 1024");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

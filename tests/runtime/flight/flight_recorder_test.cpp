@@ -13,7 +13,7 @@
 #include "runtime/flight/flight_records.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using testing::ElementsAre;
@@ -205,5 +205,5 @@ TEST_F(WrittenRecords, AreNoneOfRanksThatHaveDoneNothing) {
     records_.remove(recorder);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -9,7 +9,7 @@
 #include "runtime/random.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // OCP 8-bit Floating Point Specification: S.1111.111 is no number; 448 is the largest.
 double defined(int bits) {
@@ -56,5 +56,5 @@ TEST(BlockScale, LeavesTheLargestNumberBelow448) {
     EXPECT_TRUE(std::isnan(value_of(scale_of(std::numeric_limits<float>::quiet_NaN()))));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

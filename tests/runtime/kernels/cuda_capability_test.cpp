@@ -8,7 +8,7 @@
 #include "runtime/backends/registry.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::Diagnostic;
 using testing::AllOf;
@@ -173,5 +173,5 @@ TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
                                   Field(&Diagnostic::message, "CUDA has no kernel for rope"))));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

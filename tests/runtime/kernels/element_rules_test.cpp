@@ -15,7 +15,7 @@
 #include "runtime/kernels/rope_rules.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 
@@ -165,5 +165,5 @@ TEST(Elements, AreStoredInTheirTypeAndReadBack) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

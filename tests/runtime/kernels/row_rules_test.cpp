@@ -11,7 +11,7 @@
 #include "runtime/random.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(AttentionRules, ARangeOfKeysAndOfQueriesIsWhatIsSeen) {
     constexpr std::int64_t kSequence = 12;
@@ -117,5 +117,5 @@ TEST(LossRules, GradientsAreScaledByBothFactors) {
     EXPECT_EQ(gradient_scale(op), 128);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -55,5 +55,5 @@ TEST(JudgeLoss, ComparesWithTheMeanOfTheLatestThatCount) {
     EXPECT_EQ(count, 5);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

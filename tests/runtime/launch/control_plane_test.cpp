@@ -22,7 +22,7 @@
 #include "runtime/launch/thread_planes.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Bytes = ControlPlane::Bytes;
 using Body = std::function<void(ControlPlane&)>;
@@ -425,5 +425,5 @@ TEST(Inbox, ARunThatHasFinishedDoesNotEndWithItsFirstRank) {
     EXPECT_TRUE(of_first.end("rank 1 has died or was cut off"));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -9,7 +9,7 @@
 #include <set>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Nonce nonce(int number) {
     Nonce nonce{};
@@ -160,5 +160,5 @@ TEST(Handshake, ALongRefusalIsNoRefusal) {
     EXPECT_EQ(attempt.rank.state(), Approach::State::stranger);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

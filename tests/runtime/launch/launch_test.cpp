@@ -12,7 +12,7 @@
 #include "runtime/launch/slurm_lists.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -245,5 +245,5 @@ TEST(SlurmLists, TasksOfNode) {
         EXPECT_FALSE(tasks_of_node(wrong, 0)) << wrong;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

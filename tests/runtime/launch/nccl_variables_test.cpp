@@ -9,7 +9,7 @@
 #include "runtime/launch/nccl_variables.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 NcclVariables variables(const plan::NcclSettings& settings,
                         const std::map<std::string, std::string>& environment) {
@@ -60,5 +60,5 @@ TEST(NcclVariables, AreExported) {
     unsetenv("TEST_OF_EXPORT");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -16,7 +16,7 @@
 #include "runtime/launch/spawn_ranks.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using namespace std::chrono_literals;
 
@@ -220,5 +220,5 @@ TEST(MpiPlane, MeetsUnderMpirun) {
     EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -5,7 +5,7 @@
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr const char* kBusId = "00000000:1B:00.0";
 
@@ -106,5 +106,5 @@ TEST(VisibleGpu, IsNoneWithoutADriverOrThatGpu) {
     EXPECT_FALSE(visible_gpu(loader, 0).has_value());
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

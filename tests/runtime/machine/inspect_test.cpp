@@ -7,7 +7,7 @@
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -213,5 +213,5 @@ TEST(SystemLoader, TellsAMissingLibraryFromABrokenOne) {
     EXPECT_EQ(c_library->symbol("orrery_has_no_such"), nullptr);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

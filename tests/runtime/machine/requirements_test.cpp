@@ -6,7 +6,7 @@
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -114,5 +114,5 @@ TEST(Advice, IsSilentWhereNothingIsUsed) {
     EXPECT_THAT(whats(advice_for(machine)), ElementsAre(HasSubstr("lacks AVX2")));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

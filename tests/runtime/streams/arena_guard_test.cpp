@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using testing::HasSubstr;
 
@@ -122,5 +122,5 @@ TEST_F(Guarded, PlannedMemoryIsTouched) {
     EXPECT_NO_THROW(ArenaGuard(program_, 0, arena()));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

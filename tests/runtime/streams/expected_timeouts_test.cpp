@@ -6,7 +6,7 @@
 #include <chrono>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using namespace std::chrono_literals;
 constexpr trace::Picoseconds kSecond = 1'000'000'000'000;
@@ -53,5 +53,5 @@ TEST(ExpectedTimeouts, LeaveShortStepsTheLeast) {
     EXPECT_EQ(expected_timeouts(trace).usual, CallTimeouts{}.least);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -23,7 +23,7 @@
 #include "tests/runtime/streams/fake_drivers.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using namespace std::chrono_literals;
 using plan::DType;
@@ -531,5 +531,5 @@ TEST(GroupCommunicator, MarksAreUsedAgain) {
     });
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

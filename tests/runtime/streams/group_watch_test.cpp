@@ -14,7 +14,7 @@
 #include "tests/runtime/streams/fake_drivers.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using namespace std::chrono_literals;
 using plan::DType;
@@ -168,5 +168,5 @@ TEST_F(Watched, AThreadThatIsBusyElsewhereIsLeftAlone) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

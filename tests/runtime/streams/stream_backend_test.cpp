@@ -11,7 +11,7 @@
 #include "tests/runtime/streams/fake_drivers.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // A goodbye to a communicator waits until all of its members have come: whoever knows that the run
 // has ended must not say it.
@@ -46,5 +46,5 @@ TEST(StreamBackend, WhatABodyThrowsAbortsEveryCommunicatorAndEndsNone) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -152,5 +152,5 @@ TEST(RestartPolicy, LeavesARankOutThatFailsTwiceWithoutProgress) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -11,7 +11,7 @@
 #include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // What each rank of a run of four is told. One that leaves ends the run for those that still wait.
 std::vector<std::string> told(std::int64_t odd) {
@@ -47,5 +47,5 @@ TEST(AgreementOfRanks, TellsEveryRankBeforeOneLeaves) {
             }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

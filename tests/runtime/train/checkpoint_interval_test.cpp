@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Time per second of work that checkpoints at an interval of w cost, c each, with failures of a
 // Poisson process of mean m: Daly 2006, equation 13 without restarts, m · e^(0) · (e^((w+c)/m) −
@@ -86,5 +86,5 @@ TEST(CheckpointInterval, ThatIsGivenIsKept) {
     EXPECT_EQ(saved, (std::vector<std::int64_t>{3, 6, 9}));
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -10,7 +10,7 @@
 #include "runtime/train/stall_watch.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 
@@ -191,5 +191,5 @@ TEST(StallWatch, SaysOnceThatNothingHappensAndOnceThatItGoesOn) {
     EXPECT_FALSE(notices[1].begins);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

@@ -10,7 +10,7 @@
 #include "runtime/train/sample_feed.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using std::chrono::milliseconds;
 
@@ -98,5 +98,5 @@ TEST(SampleFeed, ThrowsWhatTheReaderThrewWhenTheSamplesAreTaken) {
     feed.expect(request_of(8));  // and is not taken
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

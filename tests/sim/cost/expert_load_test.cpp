@@ -8,7 +8,7 @@
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Scenario scenario_of(plan::ExpertLoad load, std::int64_t chosen) {
     plan::Scenario scenario;
@@ -161,5 +161,5 @@ TEST(ExpertCapacity, OfLessThanTheMeanIsFull) {
     EXPECT_NEAR(ExpertLoads(random).of({8, 4, 1}, 1024).fullest, 1, 1e-9);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

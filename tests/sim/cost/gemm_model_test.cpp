@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 GemmCurve round_curve() {
     GemmCurve curve;
@@ -73,5 +73,5 @@ TEST(GemmModel, CountsOctavesOutsideTheSpans) {
     EXPECT_EQ(octaves_outside(curve, {128, 256, 131072}), 2 + 1);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -8,7 +8,7 @@
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::DType;
 using plan::OpKind;
@@ -421,5 +421,5 @@ RC_GTEST_PROP(ShippedCost, TwiceADimensionIsNeverCheaper, ()) {
               cost.price(block, op_of(OpKind::gemm, shape)).seconds);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

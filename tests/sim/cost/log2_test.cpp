@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(Log2, IsExactOnPowersOfTwo) {
     for (int e = -300; e <= 300; ++e)
@@ -34,5 +34,5 @@ TEST(Log2DeathTest, RefusesWhatHasNoLogarithm) {
     EXPECT_DEATH(log2_of(-1.0), "log2");
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

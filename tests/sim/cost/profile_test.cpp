@@ -9,7 +9,7 @@
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // The message of the error that the tiny profile gives after one replacement in its text.
 std::string error_after(const std::string& from, const std::string& to) {
@@ -194,5 +194,5 @@ TEST(Profile, ShippedProfilesLoad) {
     EXPECT_GE(count, 2);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -11,7 +11,7 @@
 #include "tests/sim/soundness.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Cluster jittered(plan::JitterDistribution distribution, double relative_sd,
                        std::int64_t seed = 1) {
@@ -122,5 +122,5 @@ TEST(Jitter, SimulatesEveryRankAndSaysTheSameForASeed) {
     EXPECT_GT(step(one), simulate(theory::scenario(even), profile(), {}, "").step.time_s);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include "tests/sim/engine/engine_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::OpKind;
@@ -365,5 +365,5 @@ TEST(Engine, ARunThatNobodyWantsIsStopped) {
     EXPECT_GT(listener.count, 0U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 TEST(EventQueue, EqualTimesComeOutAsTheyWentIn) {
     EventQueue<int> queue;
@@ -56,5 +56,5 @@ RC_GTEST_PROP(EventQueue, IsAStableSortOfWhatIsPending, ()) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

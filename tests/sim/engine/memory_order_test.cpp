@@ -10,7 +10,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Numerical Recipes' 64-bit congruential generator: the same numbers everywhere.
 class Random {
@@ -163,5 +163,5 @@ TEST(MemoryOrderMutation, ResidentsThatAreForgottenInReuseAreSeen) {
               0U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

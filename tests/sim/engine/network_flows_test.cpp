@@ -9,7 +9,7 @@
 #include "tests/sim/engine/engine_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::GroupKind;
 using plan::Stream;
@@ -166,5 +166,5 @@ TEST(NetworkFlows, LeaveNoTraceOfWhatChangesAndChangesBack) {
     EXPECT_EQ(result.events[0][0].end, 100);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -12,7 +12,7 @@
 #include "tests/sim/engine/engine_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Passage = SharedLinks::Passage;
 
@@ -242,5 +242,5 @@ TEST(JobsInTurns, OfThreeDemandsEndAsMaxMinSays) {
     EXPECT_NEAR(bytes[2], 100e3 * 1e-6, 1e-9);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

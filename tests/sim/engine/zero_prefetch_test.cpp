@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using theory::set;
 using theory::Sets;
@@ -76,5 +76,5 @@ TEST(ZeroPrefetch, OfKeptParametersGathersInForwardAlone) {
     EXPECT_EQ(time_of(sharded(0, kept), 250), kParts * 250 + (2 * kParts - 2) * kCompute);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

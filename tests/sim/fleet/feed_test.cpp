@@ -14,7 +14,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // Item by item, for the formulas that need none.
 class LruCache {
@@ -261,5 +261,5 @@ TEST(DataFeeds, ACheckpointAndDataShareStorageFairly) {
     EXPECT_EQ(light.starved_s, 0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

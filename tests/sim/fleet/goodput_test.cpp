@@ -13,7 +13,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 constexpr double kHour = 3600, kDay = 86400;
 
@@ -329,5 +329,5 @@ TEST(Goodput, AGivenIntervalIsTaken) {
     EXPECT_NE(goodput.best_interval_s, 600);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

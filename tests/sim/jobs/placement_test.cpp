@@ -8,7 +8,7 @@
 #include <set>
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Cluster fabric(std::int64_t nodes, const std::vector<std::int64_t>& levels) {
     plan::Cluster cluster;
@@ -104,5 +104,5 @@ RC_GTEST_PROP(Placement, TakesFreeNodesOnce, ()) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

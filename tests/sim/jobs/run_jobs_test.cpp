@@ -13,7 +13,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using theory::Sets;
 
@@ -239,5 +239,5 @@ TEST(PlaceSearch, DoesNotDependOnTheNumberOfThreads) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -5,7 +5,7 @@
 #include "tests/sim/network/network_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -132,5 +132,5 @@ TEST(Hierarchical, IsWhatHappensBetweenNodesWhenThereIsNoInside) {
     EXPECT_DOUBLE_EQ(hierarchical_seconds({0, 0}, {9, 2}), 9);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -8,7 +8,7 @@
 #include "tests/sim/network/network_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -407,5 +407,5 @@ TEST(Network, PinsTheBitsOfAnInterpolation) {
     EXPECT_EQ(network.collective(OpKind::all_reduce, 16, {8, 1, 8, 1}).seconds, 256.0);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "sim/cost/profile.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 
@@ -212,5 +212,5 @@ TEST(ReadCollectives, SaysThatTextIsNotJson) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -5,7 +5,7 @@
 #include "tests/sim/network/network_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -162,5 +162,5 @@ TEST(Rails, CarryMessagesAcrossOneSwitchWhereTheyMayStay) {
     EXPECT_NEAR(network.point_to_point(10'000'000, hop).seconds, 10e-6 + 10e6 / 1.25e9, 1e-15);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "sim/network/collective_cost.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 plan::Cluster cluster_of(plan::InterNodeKind kind) {
     plan::Cluster cluster;
@@ -51,5 +51,5 @@ TEST(NetworkKinds, CarryDifferentSharesOfOneLineRate) {
     EXPECT_EQ(seen.size(), 6U);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

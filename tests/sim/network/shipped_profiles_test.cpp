@@ -9,7 +9,7 @@
 #include "tests/sim/network/network_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using plan::OpKind;
 
@@ -113,5 +113,5 @@ TEST(ShippedProfiles, A100AllReduceBetweenNodesIsWithinItsUncertainty) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

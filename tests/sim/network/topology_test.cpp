@@ -7,7 +7,7 @@
 #include "tests/sim/network/network_world.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 std::vector<std::string> path(const Route& route) {
     std::vector<std::string> names{route.links.front().from};
@@ -167,5 +167,5 @@ TEST(Topology, BuildingDoesNotGrowWithTheCluster) {
     EXPECT_LT(spent.count(), 10);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

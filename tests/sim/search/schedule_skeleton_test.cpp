@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Times = std::vector<std::array<PassTimes, 4>>;
 
@@ -105,5 +105,5 @@ TEST(ScheduleSkeleton, PaysEachHopOfTheFirstMicroBatch) {
     EXPECT_DOUBLE_EQ(with.end, 4 * 3 + 6 * 0.5);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

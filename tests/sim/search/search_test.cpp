@@ -21,7 +21,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using cli::LayoutSearch;
 using cli::ScenarioInput;
@@ -433,5 +433,5 @@ TEST(LayoutPricer, IsWithinItsBoundsOnTwoThousandLayouts) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 Prediction predicted(const Sets& sets) {
     static const Profile profile = load_profile(theory::library() + "/profiles/h100-sxm.json");
@@ -78,5 +78,5 @@ TEST(Difference, MeansAreWholeAndSumToTheStep) {
     EXPECT_EQ(sum_of(mean), 10);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

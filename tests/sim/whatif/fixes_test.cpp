@@ -11,7 +11,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 // The A100 with so much memory.
 Profile profile_of(double capacity_bytes) {
@@ -182,5 +182,5 @@ TEST(Fixes, AreNoneWhereTheReaderRefusesAll) {
     EXPECT_FALSE(found.closest);
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using Sets = std::vector<std::string>;
 
@@ -65,5 +65,5 @@ TEST(StackNeeds, AreNotSaidBesideAMeasuredStackThatWasNamed) {
     EXPECT_FALSE(needs_of({}, "orrery").empty());  // named, and never measured on a GPU
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim

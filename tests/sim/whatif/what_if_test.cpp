@@ -7,7 +7,7 @@
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 const Profile& profile() {
     static const Profile loaded = load_profile(theory::library() + "/profiles/h100-sxm.json");
@@ -243,5 +243,5 @@ TEST(WhatIf, AnswersAreSortedAndDoNotAskWhatMeansNothing) {
     }
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::sim
