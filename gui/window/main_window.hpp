@@ -62,7 +62,8 @@ class MainWindow : public QMainWindow {
     SizePane& size_pane() { return *size_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
-    bool is_simulating() const { return resimulation_->is_working(); }
+    // What was edited is not all answered yet.
+    bool is_simulating() const { return ask_soon_.isActive() || resimulation_->is_working(); }
     // Where a message stands that stays until it is closed; empty: none.
     QString message() const;
     std::vector<QAction*> all_actions() const;  // with a shortcut or in a menu

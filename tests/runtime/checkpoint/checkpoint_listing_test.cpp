@@ -13,7 +13,7 @@
 #include "runtime/data/mapped_file.hpp"
 
 namespace orrery::runtime {
-namespace {
+namespace ORRERY_TEST_FILE {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -27,7 +27,9 @@ class CheckpointListing : public testing::Test {
             std::ofstream(checkpoint_path(path_, step) + "/" + kManifestFile) << "{}";
         }
         fs::permissions(path_, fs::perms::all);
-        fs::permissions(testing::TempDir(), fs::perms::others_exec, fs::perm_options::add);
+        const fs::path test = fs::path(testing::TempDir()).parent_path();  // ends with a slash
+        for (const fs::path& folder : {test, test.parent_path()})
+            fs::permissions(folder, fs::perms::others_exec, fs::perm_options::add);
     }
     ~CheckpointListing() override { fs::remove_all(path_); }
 
@@ -123,5 +125,5 @@ TEST_F(CheckpointListing, RemovesItsOwnLeftoversAlone) {
         EXPECT_TRUE(fs::exists(path_ + "/" + name)) << name;
 }
 
-}  // namespace
+}  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime
