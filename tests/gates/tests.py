@@ -1,7 +1,7 @@
 """The tests that ctest knows of a preset, many to a process: most of them take less time than their process, and
 tests of one file share what they are held against.
 
-tests.py PRESET [-R REGEX] [-j JOBS]
+tests.py PRESET [-R REGEX] [-j JOBS] [--times FILE]
 A test that takes its process along fails, and those after it run in another one. Which folder and which minutes
 each test had is as with ctest; so is what it may find in its process: nothing that it can count on."""
 
@@ -145,6 +145,7 @@ def main():
     words.add_argument("preset")
     words.add_argument("-R", dest="regex", default="", help="only tests whose name this matches")
     words.add_argument("-j", dest="jobs", type=int, default=os.cpu_count())
+    words.add_argument("--times", type=pathlib.Path, help="a file for the seconds of each test, slowest first")
     asked = words.parse_args()
 
     tests = known_tests(asked.preset, asked.regex)
@@ -172,8 +173,8 @@ def main():
     slowest_first = sorted(all_ended, key=lambda ended: -ended.seconds)
     for each in slowest_first[:12]:
         print(f"{each.seconds:8.1f} s  {each.test.name}")
-    (ROOT / "build" / asked.preset / "test_seconds.tsv").write_text(
-        "".join(f"{each.seconds:.3f}\t{each.test.name}\n" for each in slowest_first))
+    if asked.times:
+        asked.times.write_text("".join(f"{each.seconds:.3f}\t{each.test.name}\n" for each in slowest_first))
     if skipped:
         print("skipped: " + ", ".join(sorted(skipped)))
     for name in failed:
