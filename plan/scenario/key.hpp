@@ -247,7 +247,10 @@ void read_keys(Section& section, const Keys<T>& keys, T& out) {
     for (const Key<T>& key : keys) {
         const std::string name(key.spec.name);
         if (key.applies != nullptr && !key.applies(out)) {
-            if (!section.sound()) section.known(name);
+            if (section.sound())
+                section.means_nothing(name, key.spec.where);
+            else
+                section.known(name);
             continue;
         }
         const bool required = key.spec.required || (key.demanded != nullptr && key.demanded(out));

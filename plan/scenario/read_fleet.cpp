@@ -164,7 +164,8 @@ const Keys<SharedStorage>& shared_storage_keys() {
                                         "training, by each node or from node to node"),
         number<&SharedStorage::chunk_MB>("chunk_MB", "That a node of the chain passes on",
                                          kPositive)
-            .in("MB"),
+            .in("MB")
+            .where("with a cache", keeps_data),
         source_note<SharedStorage>(),
     };
     return keys;

@@ -218,6 +218,14 @@ bool Section::sound() const {
 
 Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {
     const std::string where = field_.empty() ? "a scenario" : field_;
+    const auto otherwise = std::find_if(elsewhere_.begin(), elsewhere_.end(),
+                                        [&](const auto& one) { return one.first == key; });
+    if (otherwise != elsewhere_.end()) {
+        Diagnostic& fault = reading_.report("S004", pointer(key),
+                                            fmt::format("{} means nothing here", called(key)));
+        fault.help.push_back(fmt::format("it is a key {}", otherwise->second));
+        return fault;
+    }
     Diagnostic& fault = reading_.report("S004", pointer(key),
                                         fmt::format("{} has no key {}", where, quoted_key(key)));
     const std::string elsewhere = part_of_key(key);

@@ -75,6 +75,10 @@ class Section {
     }
     // Counts `key` as known, but not as one to suggest or to list.
     void tolerate(const std::string& key) { tolerated_.push_back(key); }
+    // `key` means nothing as things are: it is one `where` ("with a cache").
+    void means_nothing(std::string key, std::string_view where) {
+        elsewhere_.emplace_back(std::move(key), where);
+    }
     // Counts `key` as known and required without reading it.
     void require(const std::string& key) { begin(key, Presence::required, "", "", {}); }
 
@@ -108,6 +112,7 @@ class Section {
     std::vector<std::string> known_;
     std::vector<std::string> tolerated_;
     std::vector<std::string> missing_;
+    std::vector<std::pair<std::string, std::string_view>> elsewhere_;  // with where it is a key
 };
 
 }  // namespace orrery::plan
