@@ -8,7 +8,7 @@
 
 #include "cli/goodput_text.hpp"
 #include "cli/json_values.hpp"
-#include "cli/progress.hpp"
+#include "cli/run_goodput.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
@@ -81,8 +81,7 @@ class GoodputCommand : public Subcommand {
             return kExitInternal;
         }
         if (step_s_) prediction = measured(std::move(prediction), *step_s_);
-        const sim::Goodput goodput =
-            sim::predict_goodput(scenario, prediction, degraded_step_s(scenario), options_);
+        const sim::Goodput goodput = run_goodput(input_, scenario, prediction, options_);
         const GoodputReport report = {scenario, prediction, goodput,
                                       options_, assumed,    step_s_.has_value()};
         console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
@@ -111,17 +110,6 @@ class GoodputCommand : public Subcommand {
         prediction.step.time_s = step_s;
         prediction.step.interval_parts = {};
         return prediction;
-    }
-
-    // Of the first layout that a run goes on in when it lost a node; 0: the scenario names none.
-    double degraded_step_s(const plan::Scenario& scenario) const {
-        for (const plan::ElasticLayout& layout : scenario.run.elastic_layouts) {
-            const auto fewer = input_.read_with(layout.sets);
-            if (!fewer) continue;
-            const sim::Prediction prediction = step_of(*fewer);
-            if (prediction.stuck.empty()) return prediction.step.time_s;
-        }
-        return 0;
     }
 
     ScenarioInput input_;

@@ -22,40 +22,6 @@ using sim::RunAccount;
 constexpr int kCells = 50;
 constexpr double kDay = 86400;
 
-// "3.09 h", "12.5 min", "17 d".
-std::string span_text(double seconds) {
-    if (seconds >= 2 * kDay) return digits_text(seconds / kDay) + " d";
-    if (seconds >= 3600) return digits_text(seconds / 3600) + " h";
-    if (seconds >= 120) return digits_text(seconds / 60) + " min";
-    return seconds_text(seconds);
-}
-
-std::string length_text(double days) {
-    return days < 1 ? digits_text(days * 24) + " hours" : digits_text(days) + " days";
-}
-
-std::string words_of(RunAccount account) {
-    switch (account) {
-        case RunAccount::steps:
-            return "steps that count";
-        case RunAccount::lost_work:
-            return "work lost and done again";
-        case RunAccount::saving:
-            return "waiting for checkpoints";
-        case RunAccount::detection:
-            return "until failures are noticed";
-        case RunAccount::diagnosis:
-            return "until the node is found";
-        case RunAccount::restart:
-            return "replacing, restarting, loading";
-        case RunAccount::waiting:
-            return "waiting for a spare node";
-        case RunAccount::degraded:
-            return "steps on fewer nodes";
-    }
-    return "";
-}
-
 std::string where_text(const GoodputReport& report, const Console& console) {
     const sim::Goodput& goodput = report.goodput;
     TextTable table({Align::left, Align::right, Align::right, Align::left});
@@ -210,6 +176,39 @@ std::string spares_text(const GoodputReport& report) {
 }
 
 }  // namespace
+
+std::string span_text(double seconds) {
+    if (seconds >= 2 * kDay) return digits_text(seconds / kDay) + " d";
+    if (seconds >= 3600) return digits_text(seconds / 3600) + " h";
+    if (seconds >= 120) return digits_text(seconds / 60) + " min";
+    return seconds_text(seconds);
+}
+
+std::string length_text(double days) {
+    return days < 1 ? digits_text(days * 24) + " hours" : digits_text(days) + " days";
+}
+
+std::string words_of(RunAccount account) {
+    switch (account) {
+        case RunAccount::steps:
+            return "steps that count";
+        case RunAccount::lost_work:
+            return "work lost and done again";
+        case RunAccount::saving:
+            return "waiting for checkpoints";
+        case RunAccount::detection:
+            return "until failures are noticed";
+        case RunAccount::diagnosis:
+            return "until the node is found";
+        case RunAccount::restart:
+            return "replacing, restarting, loading";
+        case RunAccount::waiting:
+            return "waiting for a spare node";
+        case RunAccount::degraded:
+            return "steps on fewer nodes";
+    }
+    return "";
+}
 
 std::string goodput_text(const GoodputReport& report, const Console& console) {
     const sim::Goodput& goodput = report.goodput;

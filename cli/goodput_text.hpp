@@ -22,4 +22,8 @@ struct GoodputReport {
 std::string goodput_text(const GoodputReport& report, const Console& console);
 std::string goodput_json(const GoodputReport& report);
 
+std::string words_of(sim::RunAccount account);  // "waiting for checkpoints"
+std::string span_text(double seconds);          // "3.09 h", "12.5 min", "17 d"
+std::string length_text(double days);           // "6.2 hours", "54.3 days"
+
 }  // namespace orrery::cli

@@ -31,6 +31,9 @@ enum class Account : std::uint8_t {
 };
 inline constexpr std::size_t kAccounts = 12;
 std::string_view name(Account account);
+inline bool is_exposed(Account account) {
+    return account >= Account::exposed_tensor && account <= Account::exposed_pipeline;
+}
 
 using Accounts = std::array<Picoseconds, kAccounts>;
 

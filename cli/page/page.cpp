@@ -53,6 +53,8 @@ std::string page_html(const PageInput& input) {
             "</div></div>\n";
     text += section("Timeline of the pipeline", timeline_html(), " class=\"wide\"");
     text += section("Critical path, and what would shorten the step", path_html(input.explanation));
+    if (input.run != nullptr)
+        text += section("Where the days of the run go", days_html(*input.run));
     if (input.search != nullptr) text += section("Layouts", layouts_html(*input.search));
     text += "<section>\n<details>\n<summary><h2>The whole report as text</h2></summary>\n<pre>" +
             escaped(report_text(report, plain)) + "</pre>\n</details>\n</section>\n";

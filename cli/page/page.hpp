@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/explain.hpp"
+#include "cli/goodput_text.hpp"
 #include "cli/search_report.hpp"
 
 namespace orrery::cli {
@@ -15,6 +16,7 @@ namespace orrery::cli {
 struct PageInput {
     const Explanation& explanation;        // of a prediction with its trace
     const SearchReport* search = nullptr;  // where the layout was searched for
+    const GoodputReport* run = nullptr;    // where the scenario has reliability and a length
 };
 
 // The whole file. Boxes of the timeline and steps of the critical path are bounded, so that it

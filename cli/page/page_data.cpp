@@ -132,6 +132,7 @@ std::string page_data(const PageInput& input) {
     Json json;
     json["simulate"] = Json::parse(report_json(explanation.report));
     json["explain"] = explain_json(explanation);
+    json["goodput"] = input.run != nullptr ? Json::parse(goodput_json(*input.run)) : Json();
     json["search"] = input.search != nullptr ? Json::parse(search_json(*input.search)) : Json();
     json["timeline"] =
         TimelineData(explanation.report.prediction.trace).make(stays_of(explanation.path));

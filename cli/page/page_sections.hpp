@@ -12,6 +12,7 @@ std::string accounts_html(const ReportInput& input);         // where the time g
 std::string memory_html(const ReportInput& input);           // of the fullest pipeline rank
 std::string memory_of_ranks_html(const ReportInput& input);  // a bar for each
 std::string path_html(const Explanation& explanation);       // critical path, what would shorten it
+std::string days_html(const GoodputReport& run);             // where the days of the run go
 std::string layouts_html(const SearchReport& search);  // the best, and the Pareto front as a chart
 
 // A row of a table whose last cell is a bar: from `begin` to `end` of its width, in a colour class
@@ -19,7 +20,7 @@ std::string layouts_html(const SearchReport& search);  // the best, and the Pare
 std::string bar_row(const std::string& name, const std::vector<std::string>& numbers, double begin,
                     double end, const std::string& colour, const std::string& note = "");
 
-// What the script reads: {"simulate", "explain", "search", "timeline"}.
+// What the script reads: {"simulate", "explain", "goodput", "search", "timeline"}.
 std::string page_data(const PageInput& input);
 
 // Made of page.css and page.js by the build.

@@ -5,6 +5,7 @@
 #include "cli/output_kinds.hpp"
 #include "cli/page/page.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_goodput.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/check.hpp"
 #include "plan/exit_code.hpp"
@@ -47,17 +48,30 @@ class Report : public Subcommand {
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         report.ask_further(read, name(), console);
         const Explanation explanation = explained(report, name(), console);
+        const std::optional<sim::Goodput> goodput = goodput_of(*read.scenario, prediction);
+        const sim::GoodputOptions drawn;
+        std::optional<GoodputReport> days;
+        if (goodput)
+            days.emplace(GoodputReport{*read.scenario, prediction, *goodput, drawn, "", false});
+        PageInput page{explanation, nullptr, days ? &*days : nullptr};
         if (search_)
-            write(with_search(explanation, console), console);
+            write(with_search(page, console), console);
         else
-            write(page_html({explanation, nullptr}), console);
+            write(page_html(page), console);
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
         console.err << "orrery report: the layout does not fit into the device's memory\n";
         return kExitInfeasible;
     }
 
   private:
-    std::string with_search(const Explanation& explanation, const Console& console) const {
+    // None where the scenario says nothing of failures, or not how long the run is.
+    std::optional<sim::Goodput> goodput_of(const plan::Scenario& scenario,
+                                           const sim::Prediction& prediction) const {
+        if (!scenario.reliability || sim::steps_of_run(scenario) <= 0) return std::nullopt;
+        return run_goodput(input_, scenario, prediction, {});
+    }
+
+    std::string with_search(PageInput page, const Console& console) const {
         const LayoutSearch search = layout_search(input_, {});
         ORRERY_CHECK(search.errors.empty(), "a scenario that is sound can be searched");
         Progress progress(console, name(), "pricing layouts");
@@ -65,7 +79,8 @@ class Report : public Subcommand {
         options.progress = [&](double done) { progress.at(done); };
         const sim::SearchResult result = sim::search(search.bases, options);
         const SearchReport found{input_, search, options, result, 0, own_layout(input_)};
-        return page_html({explanation, &found});
+        page.search = &found;
+        return page_html(page);
     }
 
     void write(const std::string& page, const Console& console) const {

@@ -114,6 +114,46 @@ TEST(ReportPage, ShowsWhatASearchFinds) {
     EXPECT_EQ(dots, searched.at("pareto").size());
 }
 
+// A bar begins where the one above it ends, and the last ends with the run.
+TEST(ReportPage, TheDaysOfARunAddUpToItsWallClock) {
+    Words words = {kRuns + "llama3-70b-h100x256.json", "--set", "reliability=meta-rsc", "--set",
+                   "training.tokens=2e12"};
+    const std::string page = page_of(words);
+    EXPECT_EQ(unbalanced(page), "");
+    words.insert(words.begin(), "goodput");
+    words.push_back("--json");
+    const json goodput = json::parse(run(words).out);
+    EXPECT_EQ(data_of(page).at("goodput"), goodput);
+
+    const std::string rows = text_of(page, "<h2>Where the days of the run go</h2>", "</table>");
+    const std::regex bar("left:([0-9.]+)%;width:([0-9.]+)%");
+    std::vector<std::pair<double, double>> bars;
+    for (std::sregex_iterator at(rows.begin(), rows.end(), bar), end; at != end; ++at)
+        bars.emplace_back(std::stod((*at)[1]), std::stod((*at)[2]));
+    // Four parts of steps, of the run's other accounts those that take time, and the run.
+    const json& days = goodput.at("breakdown_days");
+    std::size_t expected = 4 + 1;
+    for (const auto& [name, part] : days.items())
+        expected += part.get<double>() > 0 && name != "steps" ? 1 : 0;
+    ASSERT_EQ(bars.size(), expected);
+    EXPECT_EQ(bars.back(), std::pair(0.0, 100.0));
+    bars.pop_back();
+    double steps = 0;
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+        const double next = i + 1 < bars.size() ? bars[i + 1].first : 100;
+        EXPECT_NEAR(bars[i].first + bars[i].second, next, 0.011);  // two digits are written
+        if (i < 4) steps += bars[i].second;
+    }
+    EXPECT_NEAR(steps, 100 * days.at("steps").get<double>() / goodput.at("days").get<double>(),
+                0.02);
+}
+
+TEST(ReportPage, HasNoDaysOfARunThatIsNotSaidToFail) {
+    const std::string page = page_of({kRuns + "llama3-70b-h100x256.json"});
+    EXPECT_TRUE(data_of(page).at("goodput").is_null());
+    EXPECT_THAT(page, Not(HasSubstr("Where the days of the run go")));
+}
+
 // Of every box its length and shares: they fill the step, rank by rank.
 TEST(ReportPage, TimelineFillsTheStep) {
     const json timeline = data_of(page_of(kPipeline)).at("timeline");
