@@ -66,7 +66,7 @@ class Recorders {
 void CpuBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) {
     ThreadWorldOptions world;
     world.timeout = timeout_;
-    world.threads_per_rank = options_.threads + 1;
+    world.threads_per_rank = options_.threads;
     Recorders recorders(mesh, records_);
     try {
         runtime::run_ranks(mesh, world, [&](plan::Rank rank, Communicator& communicator) {

@@ -37,9 +37,9 @@ std::byte* CpuDriver::allocate(std::int64_t bytes) {
 Stream CpuDriver::create_stream(StreamUse use) {
     auto& queue = queues_[place(use)];
     if (!queue)
-        queue = std::make_unique<WorkQueue>(failure_, use == StreamUse::compute
-                                                          ? WorkQueue::By::who_waits
-                                                          : WorkQueue::By::own_thread);
+        queue = std::make_unique<WorkQueue>(all_queues_, use == StreamUse::compute
+                                                             ? WorkQueue::By::who_waits
+                                                             : WorkQueue::By::own_thread);
     return {queue.get()};
 }
 
@@ -52,7 +52,7 @@ void CpuDriver::issue(Stream stream, QueuedWork& work, std::uint32_t number) {
 }
 
 void CpuDriver::when_failed(std::function<void(const std::exception_ptr&)> tell) {
-    failure_.when_failed(std::move(tell));
+    all_queues_.failure.when_failed(std::move(tell));
 }
 
 void CpuDriver::finish() {
@@ -61,7 +61,6 @@ void CpuDriver::finish() {
 }
 
 void CpuDriver::record(Event event, Stream stream) {
-    of(event).record();
     of(stream).pass(of(event));
 }
 
@@ -72,9 +71,9 @@ void CpuDriver::wait(Stream stream, Event event) {
 }
 
 void CpuDriver::rethrow_failure() {
-    if (!failure_.any()) return;
+    if (!all_queues_.failure.any()) return;
     finish();
-    failure_.rethrow();
+    all_queues_.failure.rethrow();
 }
 
 bool CpuDriver::passed(Event event) {

@@ -64,7 +64,7 @@ class CpuDriver final : public StreamDriver {
     bool alone_;
     std::vector<std::unique_ptr<std::byte, MemoryDeleter>> memory_;
     std::deque<CpuEvent> events_;
-    WorkFailure failure_;
+    WorkQueues all_queues_;
     Queues queues_;  // go first: they use the others
 };
 

@@ -48,80 +48,152 @@ void WorkFailure::rethrow() const {
     std::rethrow_exception(cause_);
 }
 
-WorkQueue::WorkQueue(WorkFailure& failure, By by) : failure_(failure), by_(by) {
+void WorkQueues::add(WorkQueue& queue) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(&queue);
+}
+
+void WorkQueues::remove(WorkQueue& queue) {
+    const std::lock_guard lock(mutex_);
+    std::erase(all_, &queue);
+}
+
+void WorkQueues::wake_due() {
+    if (!due_.exchange(false, std::memory_order_acq_rel)) return;
+    const std::lock_guard lock(mutex_);
+    for (WorkQueue* queue : all_)
+        queue->wake_if_due();
+}
+
+WorkQueue::WorkQueue(WorkQueues& queues, By by) : queues_(queues), by_(by) {
+    queues_.add(*this);
     if (by == By::own_thread) thread_ = std::thread([this] { serve(); });
 }
 
 WorkQueue::~WorkQueue() {
-    if (!thread_.joinable()) return;
-    {
-        const std::lock_guard lock(mutex_);
-        leaving_ = true;
+    if (thread_.joinable()) {
+        {
+            const std::lock_guard lock(mutex_);
+            leaving_ = true;
+        }
+        filled_.notify_one();
+        thread_.join();
     }
-    filled_.notify_one();
-    thread_.join();
+    queues_.remove(*this);
+}
+
+// Whether what is in front can be taken.
+bool WorkQueue::due() const {
+    if (taking_ || items_.empty()) return false;
+    const Item& front = items_.front();
+    return front.what != Item::What::await || front.event->passed(front.number);
 }
 
 void WorkQueue::put(const Item& item) {
-    bool wakes = false;
     {
         const std::lock_guard lock(mutex_);
         items_.push_back(item);
-        wakes = std::exchange(idle_, false);
     }
-    if (wakes) filled_.notify_one();
+    wake_if_due();
+}
+
+void WorkQueue::wake_if_due() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!asleep_ || !due()) return;
+        asleep_ = false;
+    }
+    filled_.notify_one();
+}
+
+// What is due.
+void WorkQueue::take_front(Lock& lock) {
+    const Item item = items_.front();
+    items_.pop_front();
+    if (item.what == Item::What::await) return;
+    taking_ = true;
+    lock.unlock();
+    take(item);
+    lock.lock();
+    taking_ = false;
+}
+
+// By a thread that waits for a mark of this queue; whether there was anything that it could take.
+bool WorkQueue::take_for_another() {
+    Lock lock(mutex_);
+    if (by_ != By::own_thread || !due()) return false;
+    take_front(lock);
+    if (items_.empty()) emptied_.notify_all();
+    queues_.note_due();
+    return true;
+}
+
+void WorkQueue::await_here(const Item& item) {
+    WorkQueue* const queue = item.event->queue();
+    while (!item.event->passed(item.number)) {
+        if (queue != nullptr && queue->take_for_another()) continue;
+        queues_.wake_due();
+        item.event->await(item.number);
+    }
 }
 
 void WorkQueue::work_off() {
-    std::vector<Item> taken;
-    while (by_ == By::who_waits) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (items_.empty()) return;
-            taken.swap(items_);
+    if (by_ != By::who_waits) return;
+    Lock lock(mutex_);
+    while (!items_.empty()) {
+        if (due()) {
+            take_front(lock);
+            continue;
         }
-        for (const Item& item : taken)
-            take(item);
-        taken.clear();
+        const Item item = items_.front();
+        items_.pop_front();
+        lock.unlock();
+        await_here(item);
+        lock.lock();
     }
+    lock.unlock();
+    queues_.wake_due();
 }
 
 void WorkQueue::finish() {
     if (by_ == By::who_waits) return work_off();
-    std::unique_lock lock(mutex_);
-    emptied_.wait(lock, [&] { return idle_ && items_.empty(); });
+    Lock lock(mutex_);
+    emptied_.wait(lock, [&] { return !taking_ && items_.empty(); });
 }
 
-// All that is there is taken at once: whoever issues seldom meets who performs.
 void WorkQueue::serve() {
-    std::vector<Item> taken;
+    Lock lock(mutex_);
     for (;;) {
-        {
-            std::unique_lock lock(mutex_);
-            if (items_.empty()) {
-                idle_ = true;
-                emptied_.notify_all();
-                filled_.wait(lock, [&] { return leaving_ || !items_.empty(); });
-                if (items_.empty()) return;
-                idle_ = false;
-            }
-            taken.swap(items_);
+        while (due())
+            take_front(lock);
+        if (items_.empty() && !taking_) {
+            emptied_.notify_all();
+            if (leaving_) return;
         }
-        for (const Item& item : taken)
-            take(item);
-        taken.clear();
+        lock.unlock();
+        queues_.wake_due();
+        lock.lock();
+        // Who woke it may find that another thread has taken the front meanwhile.
+        while (!due() && !(leaving_ && items_.empty() && !taking_)) {
+            asleep_ = true;
+            filled_.wait(lock);
+        }
+        asleep_ = false;
     }
 }
 
 // Marks are passed whatever fails, so that nobody waits for ever.
 void WorkQueue::take(const Item& item) {
-    if (item.what == Item::What::pass) return item.event->pass();
-    if (item.what == Item::What::await) return item.event->await(item.number);
-    if (failure_.any()) return;
+    if (item.what == Item::What::pass) {
+        item.event->pass();
+        return queues_.note_due();
+    }
+    queues_.wake_due();
+    if (queues_.failure.any()) return;
     try {
         item.work->perform(item.number);
     } catch (...) {
-        failure_.note(std::current_exception());
+        queues_.failure.note(std::current_exception());
     }
 }
 

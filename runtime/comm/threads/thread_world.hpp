@@ -2,7 +2,7 @@
 // computer this way; other backends' communicators are held against this one.
 //
 // Waiting ranks sleep (there may be many more threads than cores); they spin for some microseconds
-// first only where every thread has a core.
+// first only where all that compute have a core.
 //
 // A run that cannot go on ends at once, on all ranks, with CommunicationError: members of a group
 // that call different operations, or the same with other element types, counts or roots; a transfer
@@ -24,9 +24,10 @@ struct ThreadWorldOptions {
     // outside of communication, every other fault is found at once. It must exceed the longest that
     // one rank computes while another waits.
     std::chrono::milliseconds timeout = std::chrono::minutes(10);
-    // Threads that each rank keeps busy: ranks spin before they sleep where ranks × this is at most
-    // the computer's cores.
-    int threads_per_rank = 2;
+    // Threads with which each rank computes: ranks spin before they sleep where ranks × this is at
+    // most the computer's cores. A thread beside them that waits in a call takes no core from them
+    // for longer than a spin.
+    int threads_per_rank = 1;
 };
 
 // Runs `body` once per rank of the mesh, each on a thread of its own, and returns when all have

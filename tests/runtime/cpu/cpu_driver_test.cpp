@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -83,6 +84,79 @@ TEST_F(CpuStreams, TwoTakeTurnsByEventsThatAreRecordedAgain) {
     }
     driver_.await(theirs, nothing);
     EXPECT_EQ(work_.numbers(), expected);
+}
+
+// To be woken takes longer than many a kernel: exposed communication needs no other thread.
+TEST_F(CpuStreams, WhoWaitsForAnotherPerformsWhatIsDueThere) {
+    const std::thread::id here = std::this_thread::get_id();
+    int there = 0;
+    work_.act = [&](std::uint32_t number) {
+        if (number == 1 && std::this_thread::get_id() == here) ++there;
+    };
+    constexpr int kTimes = 100;
+    for (int i = 0; i < kTimes; ++i) {
+        driver_.issue(compute_, work_, 0);
+        driver_.wait(communication_, mark(compute_));
+        driver_.issue(communication_, work_, 1);
+        driver_.wait(compute_, mark(communication_));
+        driver_.issue(compute_, work_, 2);
+        driver_.await(mark(compute_), nothing);
+    }
+    // Not all: the other thread may look just when the mark is passed.
+    EXPECT_GT(there, kTimes / 2);
+}
+
+TEST_F(CpuStreams, WhatIsDueGoesOnBesideWorkThatDoesNotWaitForIt) {
+    std::atomic<bool> beside{false};
+    work_.act = [&](std::uint32_t number) {
+        if (number == 1) beside.store(true);
+        while (number == 2 && !beside.load())
+            std::this_thread::yield();
+    };
+    driver_.issue(compute_, work_, 0);
+    driver_.wait(communication_, mark(compute_));
+    driver_.issue(communication_, work_, 1);
+    driver_.issue(compute_, work_, 2);
+    driver_.await(mark(compute_), nothing);
+    EXPECT_EQ(work_.numbers(), (std::vector<std::uint32_t>{0, 1, 2}));
+}
+
+// Whatever waits for what: nothing begins before what it waits for has ended, and all ends.
+TEST_F(CpuStreams, AnyWaitsAreKept) {
+    constexpr std::uint32_t kPieces = 400;
+    const std::vector<Stream> streams{compute_, communication_,
+                                      driver_.create_stream(StreamUse::copies),
+                                      driver_.create_stream(StreamUse::server)};
+    std::mt19937 random(20261127);
+    const auto draw = [&](std::uint32_t below) {
+        return static_cast<std::uint32_t>(random()) % below;
+    };
+    for (int round = 0; round < 20; ++round) {
+        std::vector<Event> ends;
+        std::vector<std::vector<std::uint32_t>> awaited(kPieces);
+        std::vector<std::atomic<bool>> ended(kPieces);
+        std::atomic<int> early{0};
+        work_.act = [&](std::uint32_t number) {
+            for (const std::uint32_t other : awaited[number])
+                if (!ended[other].load()) ++early;
+            ended[number].store(true);
+        };
+        for (std::uint32_t number = 0; number < kPieces; ++number)
+            for (std::uint32_t i = 0; number > 0 && i < 1 + draw(2); ++i)
+                awaited[number].push_back(number - 1 - draw(std::min(number, 8u)));
+        for (std::uint32_t number = 0; number < kPieces; ++number) {
+            const Stream stream = streams[draw(4)];
+            for (const std::uint32_t other : awaited[number])
+                driver_.wait(stream, ends[other]);
+            driver_.issue(stream, work_, number);
+            ends.push_back(mark(stream));
+        }
+        for (const Event end : ends)
+            driver_.await(end, nothing);
+        EXPECT_EQ(early.load(), 0);
+        EXPECT_TRUE(
+            std::all_of(ended.begin(), ended.end(), [](const auto& each) { return each.load(); }));
+    }
 }
 
 TEST_F(CpuStreams, FinishingPerformsWhatNobodyAwaits) {
