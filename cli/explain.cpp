@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/explain.hpp"
+#include "cli/measured_costs.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -20,12 +21,17 @@ class Explain : public Subcommand {
     }
     std::vector<std::string> examples() const override {
         return {"explain scenarios/runs/gpt3-175b-a100x1024.json",
-                "explain run.json --set layout.recompute=full --json"};
+                "explain run.json --set layout.recompute=full --json",
+                "explain run.json --costs measured.orrery"};
     }
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
         app.add_flag("--json", json_, "Print one JSON object");
+        files().reads(
+            app.add_option("--costs", costs_file_,
+                           "A measured trace that prices ops: why the run took as long as it did")
+                ->type_name("TRACE"));
     }
 
     bool prints_json() const override { return json_; }
@@ -35,7 +41,15 @@ class Explain : public Subcommand {
         if (!read.scenario) return exit_code_of(read);
         const plan::Scenario& scenario = *read.scenario;
         const sim::Profile profile = sim::load_profiles(scenario.cluster);
-        const sim::Prediction prediction = sim::simulate(scenario, profile, {}, read.resolved_json);
+        std::optional<sim::MeasuredCosts> costs;
+        std::vector<std::string> warnings;
+        if (!costs_file_.empty()) costs.emplace(read_costs(costs_file_, input_.file, warnings));
+        for (const std::string& warning : warnings)
+            console.err << "orrery explain: warning: " << warning << '\n';
+        sim::SimulateOptions how;
+        how.costs = costs ? &*costs : nullptr;
+        const sim::Prediction prediction =
+            sim::simulate(scenario, profile, how, read.resolved_json);
         const ReportInput report{scenario, profile, prediction, input_, read.resolved_json};
         if (!prediction.stuck.empty()) {
             console.err << "orrery explain: internal error: the plan deadlocks\n"
@@ -43,7 +57,8 @@ class Explain : public Subcommand {
             if (json_) console.out << report_json(report);
             return kExitInternal;
         }
-        const Explanation explanation = explained(report, name(), console);
+        if (costs) costs->price_by_medians();
+        const Explanation explanation = explained(report, name(), console, how.costs);
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
@@ -53,23 +68,31 @@ class Explain : public Subcommand {
 
   private:
     ScenarioInput input_;
+    std::string costs_file_;
     bool json_ = false;
 };
 
 }  // namespace
 
 Explanation explained(const ReportInput& report, const std::string& subcommand,
-                      const Console& console) {
+                      const Console& console, const sim::MeasuredCosts* costs) {
     const plan::Scenario& scenario = report.scenario;
     const plan::Framework& framework = scenario.training.framework;
     Explanation explanation{report, {}, {}, {}, {}};
-    explanation.path = trace::critical_path(
-        report.prediction.trace, {sim::launch_times(framework), framework.launch_queue,
-                                  sim::graph_launches(plan::build_plan(scenario), scenario)});
+    trace::HostIssue host;  // of measured ops each says itself how late it came
+    if (costs == nullptr)
+        host = {sim::launch_times(framework), framework.launch_queue,
+                sim::graph_launches(plan::build_plan(scenario), scenario)};
+    explanation.path = trace::critical_path(report.prediction.trace, host);
     explanation.parts = trace::parts_of(report.prediction.trace, explanation.path);
     Progress progress(console, subcommand, "simulating what would shorten the step");
-    explanation.answers =
-        sim::ask_what_ifs(scenario, report.profile, report.prediction, [&] { progress.step(); });
+    explanation.answers = sim::ask_what_ifs(
+        scenario, report.profile, report.prediction, [&] { progress.step(); }, costs);
+    if (costs != nullptr) {
+        explanation.by_medians_s = sim::to_seconds(
+            sim::step_if(nullptr, plan::build_plan(scenario), scenario, report.profile, costs));
+        return explanation;
+    }
     explanation.balanced = sim::balanced_layers(scenario, report.profile, report.prediction,
                                                 [&](const std::vector<std::string>& changes) {
                                                     return report.arguments.read_with(changes);

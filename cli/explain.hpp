@@ -8,6 +8,7 @@
 
 #include "cli/console.hpp"
 #include "cli/report.hpp"
+#include "sim/replay/measured.hpp"
 #include "sim/whatif/balanced_layers.hpp"
 #include "sim/whatif/what_if.hpp"
 #include "trace/critical_path.hpp"
@@ -20,11 +21,13 @@ struct Explanation {
     std::vector<trace::PathPart> parts;
     std::vector<sim::Answer> answers;  // largest gain first
     std::optional<sim::BalancedLayers> balanced;
+    double by_medians_s = 0;  // of measured costs: the step that answers are asked of
 };
 
-// Of a prediction with its trace, priced by the profile; simulates once per question.
+// Of a prediction with its trace, priced by the profile, or by `costs`; simulates once per
+// question.
 Explanation explained(const ReportInput& report, const std::string& subcommand,
-                      const Console& console);
+                      const Console& console, const sim::MeasuredCosts* costs = nullptr);
 
 // A maximal run of the path on one rank.
 struct PathStay {

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explain.hpp"
+#include "cli/report_sections.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -56,6 +57,10 @@ std::string explanation_json(const Explanation& explanation) {
     json["summary"] = path_paragraph(explanation);
     json["critical_path"] = {{"parts", std::move(parts)}, {"stays", std::move(stays)}};
     json["what_if"] = std::move(answers);
+    if (report.prediction.prices) {
+        json["step"]["by_medians_s"] = explanation.by_medians_s;
+        json["prices"] = prices_json(*report.prediction.prices);
+    }
     json["balanced_layers"] = explanation.balanced
                                   ? Json{{"set",
                                           {{explanation.balanced->setting.key,

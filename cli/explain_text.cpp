@@ -163,7 +163,11 @@ std::string answers_text(const Explanation& explanation, const Console& console)
     std::string text =
         heading("what if: each alone, simulated again; gains do not add up", console);
     if (!any) return text + labelled("", "nothing that was asked gains 0.1 % or more");
-    return text + table.text();
+    text += table.text();
+    if (explanation.by_medians_s == 0) return text;
+    return text +
+           labelled("of", fmt::format("a step in which each op takes the median of its like: {}",
+                                      seconds_text(explanation.by_medians_s)));
 }
 
 // What of the balance whole layers can bring.
@@ -243,7 +247,8 @@ std::string explanation_text(const Explanation& explanation, const Console& cons
            heading("why: the critical path, the chain of work that the step hangs on", console) +
            "  " + wrapped(path_paragraph(explanation), kReportColumns, 2, 2) + "\n\n" +
            work_table(explanation) + rank_table(explanation, console) +
-           answers_text(explanation, console) + balanced_text(explanation);
+           answers_text(explanation, console) + balanced_text(explanation) +
+           (explanation.report.prediction.prices ? sources_text(explanation.report, console) : "");
 }
 
 }  // namespace orrery::cli

@@ -189,7 +189,8 @@ Json copies_json(const trace::CopySums& copies) {
     return json;
 }
 
-// Where prices are from that a profile did not make alone.
+}  // namespace
+
 Json prices_json(const sim::PriceSources& prices) {
     const auto name_of = [](std::size_t source) {
         return std::string(sim::name(static_cast<sim::PriceSource>(source)));
@@ -206,6 +207,8 @@ Json prices_json(const sim::PriceSources& prices) {
     }
     return json;
 }
+
+namespace {
 
 // "full" or 4: as it would stand in the scenario.
 Json settings_json(const std::vector<sim::Setting>& settings) {

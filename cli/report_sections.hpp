@@ -42,6 +42,7 @@ std::string fixes_text(const ReportInput& input, const Console& console);
 // Which prices rest on assumptions, and how much of the compute time they make up.
 // "measured in FILE: …": how many ops have which source of prices, and their share of the time.
 std::string prices_text(const sim::PriceSources& prices);
+nlohmann::ordered_json prices_json(const sim::PriceSources& prices);
 std::string sources_text(const ReportInput& input, const Console& console);
 // "from Megatron-LM command line run.sh; not simulated: --deterministic-mode (…)"; nothing where
 // nothing was left out.

@@ -86,18 +86,22 @@ class PathWalk {
     const Track& track() const { return trace_.tracks[static_cast<std::size_t>(track_)]; }
     const Event& event() const { return track().events[static_cast<std::size_t>(op_)]; }
 
+    // The op that ends last within the step. Where a measured run went on after it, so does its
+    // host.
     void find_end() {
         now_ = trace_.step_end;
-        for (std::size_t t = 0; t < trace_.tracks.size(); ++t) {
+        Picoseconds last = -1;
+        for (std::size_t t = 0; t < trace_.tracks.size() && last < now_; ++t) {
             const auto& events = trace_.tracks[t].events;
             for (std::size_t i = events.size(); i-- > 0;) {
-                if (events[i].end != now_) continue;
+                if (events[i].end > now_ || events[i].end <= last) continue;
+                last = events[i].end;
                 track_ = static_cast<std::int32_t>(t);
                 op_ = static_cast<std::int32_t>(i);
-                return;
             }
         }
-        ORRERY_CHECK(false, "no op ends with the step");
+        ORRERY_CHECK(last >= 0, "no op ends within the step");
+        charge(kHost, last);
     }
 
     // `op` of the current track, or its host, has run since `from`.
@@ -112,28 +116,39 @@ class PathWalk {
         ORRERY_CHECK(event().end == now_, "the critical path has a gap");
         charge(op_, event().start);
         if (now_ <= trace_.step_start) return;
-        if (event().start > event().ready) go_to_late_member();
+        if (event().start > event().ready && event().late_track >= 0) go_to_late_member();
+        // What was measured came so late, and nothing on the device kept it.
+        charge(kHost, event().ready);
+        if (now_ <= trace_.step_start) return;
         if (event().blocker == kHost) return go_past_host();
         ORRERY_CHECK(event().blocker >= 0, "an op waited for nothing and yet did not start");
         op_ = event().blocker;
     }
 
-    // A transfer or collective began when its last member was ready: to that member's op.
+    // A transfer or collective began when its last member was there: to that member's op.
     void go_to_late_member() {
         const Event& mine = event();
-        ORRERY_CHECK(mine.late_track >= 0, "an op waited for nobody and yet did not start");
         const OpName& op = trace_.op_of(track(), static_cast<std::size_t>(op_));
         track_ = mine.late_track;
         const auto& ops = communication(track_)[stream_there(op)];
         auto at = std::lower_bound(ops.begin(), ops.end(), now_, [&](std::int32_t i, auto time) {
             return track().events[static_cast<std::size_t>(i)].ready < time;
         });
-        while (at != ops.end() &&
-               trace_.op_of(track(), static_cast<std::size_t>(*at)).group != op.group)
+        const auto is_of_group = [&](std::int32_t i) {
+            return trace_.op_of(track(), static_cast<std::size_t>(i)).group == op.group;
+        };
+        while (at != ops.end() && !is_of_group(*at))
             ++at;
-        ORRERY_CHECK(at != ops.end(), "the last member of a group has no such op");
+        if (at == ops.end() || track().events[static_cast<std::size_t>(*at)].ready != now_) {
+            // It was ready before, and came late: the last of those.
+            do
+                ORRERY_CHECK(at != ops.begin(), "the last member of a group has no such op");
+            while (!is_of_group(*--at) ||
+                   track().events[static_cast<std::size_t>(*at)].ready > now_);
+        }
         op_ = *at;
-        ORRERY_CHECK(event().ready == now_, "the last member of a group was not ready");
+        ORRERY_CHECK(event().ready <= now_ && event().start >= now_,
+                     "the last member of a group was not there");
     }
 
     // The stream of the late member's side. Where a rank has a stream for each of its neighbours,

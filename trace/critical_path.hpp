@@ -33,8 +33,10 @@ struct PathSegment {
 // where the one before ends, the last ends with the step; none is empty. Of several tracks that end
 // the step together the first is taken. Where a rank and the host are ready at once, the rank
 // counts. A full queue of the host counts the ops that have ended, whichever they are: the path
-// goes on with the one whose end let the host go on. Transfers of one exchange take equally long,
-// as they have one peer; else the segment of an exchange begins with the transfer that began last.
+// goes on with the one whose end let the host go on. Where measured times price the ops, what they
+// came late by is the host's, and so is what the run took after its last op. Transfers of one
+// exchange take equally long, as they have one peer; else the segment of an exchange begins with
+// the transfer that began last.
 std::vector<PathSegment> critical_path(const Trace& trace, const HostIssue& host);
 
 // A path summed up by rank and by what kind of work it is.

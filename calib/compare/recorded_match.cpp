@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "plan/check.hpp"
 
@@ -169,6 +170,49 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
     return match;
 }
 
+namespace {
+
+// By planned op, the mean time in which nothing ran before it: of its own item and of those before
+// that are no op's. A mean, so that all together are what the step lost. What is left at the end,
+// beside an optimizer that is matched as a whole, is before the last kernel.
+std::map<std::uint32_t, trace::Picoseconds> idle_before(const RecordedRank& rank,
+                                                        const RankMatch& match,
+                                                        const trace::Trace& predicted,
+                                                        const trace::ProgramOps& plan) {
+    std::map<std::uint32_t, std::uint32_t> planned;  // by work item
+    for (const auto& [id, item] : match.ops)
+        planned[item] = plan.op[id];
+    struct Sum {
+        trace::Picoseconds idle = 0;
+        std::int64_t runs = 0;
+    };
+    std::map<std::uint32_t, Sum> sums;
+    trace::Picoseconds busy_until = rank.steps[rank.typical].start, idle = 0;
+    for (std::uint32_t item = 0; item < rank.work.size(); ++item) {
+        idle += std::max<trace::Picoseconds>(0, rank.work[item].start - busy_until);
+        busy_until = std::max(busy_until, rank.work[item].end);
+        const auto op = planned.find(item);
+        if (op == planned.end()) continue;
+        sums[op->second].idle += std::exchange(idle, 0);
+        ++sums[op->second].runs;
+    }
+    idle += std::max<trace::Picoseconds>(0, rank.steps[rank.typical].end - busy_until);
+    const auto last = std::find_if(plan.op.rbegin(), plan.op.rend(), [&](std::uint32_t op) {
+        return predicted.ops[op].stream == plan::Stream::compute;
+    });
+    if (last != plan.op.rend()) {
+        Sum& sum = sums[*last];
+        sum.idle += idle;
+        if (sum.runs == 0) sum.runs = std::count(plan.op.begin(), plan.op.end(), *last);
+    }
+    std::map<std::uint32_t, trace::Picoseconds> means;
+    for (const auto& [op, sum] : sums)
+        means[op] = sum.idle / sum.runs;
+    return means;
+}
+
+}  // namespace
+
 trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
                            const std::vector<RankMatch>& matches, const trace::Trace& predicted,
                            const std::vector<const trace::Track*>& tracks) {
@@ -192,6 +236,7 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         track.rank = rank.rank >= 0 ? rank.rank : static_cast<std::int64_t>(r);
         track.program = static_cast<std::int32_t>(r);
         const trace::Picoseconds begin = rank.steps[rank.typical].start;
+        const auto idle = idle_before(rank, matches[r], predicted, plan);
         std::vector<SharedTime> all = matches[r].shared;
         for (const auto& [id, item] : matches[r].ops)
             all.push_back({id, rank.work[item].start, rank.work[item].end});
@@ -204,6 +249,8 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
             program.layer.push_back(plan.layer[one.op]);
             trace::Event event;
             event.ready = event.start = one.start - begin;
+            if (const auto late = idle.find(plan.op[one.op]); late != idle.end())
+                event.ready -= late->second;
             event.end = one.end - begin;
             track.events.push_back(event);
             out.step_end = std::max(out.step_end, event.end);

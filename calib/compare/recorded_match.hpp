@@ -51,7 +51,8 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
 
 // The planned ops that something was matched with, as a measured trace: `simulate --costs` prices
 // them by it. Those that were matched by kind lie behind each other from where the first of the
-// kind was. Of all ranks given, which are of this plan.
+// kind was. Ops that were told apart come late by what their like waited with nothing running, in
+// the mean: the host's time between kernels. Of all ranks given, which are of this plan.
 trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
                            const std::vector<RankMatch>& matches, const trace::Trace& predicted,
                            const std::vector<const trace::Track*>& tracks);

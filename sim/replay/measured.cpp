@@ -290,7 +290,7 @@ bool MeasuredCosts::ran_in_order() const {
 }
 
 std::optional<Replay> MeasuredCosts::replay_of(const plan::Plan& plan) const {
-    if (!is_of(plan) || !ran_in_order()) return std::nullopt;
+    if (by_medians_ || !is_of(plan) || !ran_in_order()) return std::nullopt;
     Replay replay;
     Picoseconds last = trace_.step_start;
     for (const Track& track : trace_.tracks)

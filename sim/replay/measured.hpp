@@ -105,6 +105,9 @@ class MeasuredCosts {
     // Of the run, for people: not always a scenario of ours.
     const std::string& scenario_json() const { return trace_.scenario_json; }
     const MeasuredOp* find(const trace::OpName& op) const;  // nullptr: never measured
+    // From now on no op has the time of its own, and all are priced by medians: for steps of which
+    // something is to be changed.
+    void price_by_medians() { by_medians_ = true; }
     // Of `plan` if it is the plan that was measured, and each stream ran its ops in that order.
     std::optional<Replay> replay_of(const plan::Plan& plan) const;
 
@@ -130,6 +133,7 @@ class MeasuredCosts {
 
     trace::Trace trace_;
     std::string path_;
+    bool by_medians_ = false;
     std::map<Key, MeasuredOp> ops_;
     std::array<Picoseconds, plan::kStreams> late_{};
     std::map<Key, PredictedOp> predicted_;

@@ -2,20 +2,29 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "sim/chunks.hpp"
 
 namespace orrery::sim {
 namespace {
 
-// f(op, its duration, the kind of its node) for every priced op of every table.
+// f(op, its duration, the kind of its node) for every priced op of every table, and for every one
+// that has a measured time.
 template <typename Function>
 void change_each(const plan::Plan& plan, Machine& machine, const Function& f) {
-    for (const auto& table : machine.tables) {
-        std::size_t number = 0;
-        for (const plan::Block& block : plan.blocks)
-            for (const plan::Op& op : block.ops)
-                f(op, table->durations[number++], table->node_kind);
+    std::vector<const plan::Op*> ops;  // by number
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            ops.push_back(&op);
+    for (const auto& table : machine.tables)
+        for (std::size_t number = 0; number < ops.size(); ++number)
+            f(*ops[number], table->durations[number], table->node_kind);
+    for (std::size_t t = 0; t < machine.times.size(); ++t) {
+        const auto program = static_cast<std::size_t>(machine.input.tracks[t].program);
+        const plan::LinkedProgram& linked = machine.input.linked[program];
+        for (std::size_t id = 0; id < machine.times[t].size(); ++id)
+            f(*ops[linked.op[id]], machine.times[t][id].duration, machine.table_of[t]->node_kind);
     }
 }
 
@@ -63,6 +72,12 @@ void free_recomputation(const plan::Plan& plan, const Profile& /*profile*/, Mach
     change_durations(plan, machine, [](const plan::Op& op, Picoseconds& duration) {
         if (op.phase == plan::Phase::recompute) duration = 0;
     });
+}
+
+void issue_at_once(const plan::Plan& /*plan*/, const Profile& /*profile*/, Machine& machine) {
+    for (auto& times : machine.times)
+        for (OpTime& time : times)
+            time.late = 0;
 }
 
 void free_optimizer(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {

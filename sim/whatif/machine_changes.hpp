@@ -24,6 +24,9 @@ void multiply_at_peak(const plan::Plan& plan, const Profile& profile, Machine& m
 // Kernels and collectives of recomputation take no time.
 void free_recomputation(const plan::Plan& plan, const Profile& profile, Machine& machine);
 
+// No op comes later than the device lets it; of measured times, which say how late.
+void issue_at_once(const plan::Plan& plan, const Profile& profile, Machine& machine);
+
 // Kernels of the optimizer, on whatever stream, take no time.
 void free_optimizer(const plan::Plan& plan, const Profile& profile, Machine& machine);
 

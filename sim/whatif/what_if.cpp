@@ -59,6 +59,11 @@ void faster_links(plan::Scenario& scenario, Profile& profile) {
     faster_within_nodes(scenario, profile);
 }
 
+// What was measured has the slow-down, and what devices differ by, in it.
+bool slows_compute(const plan::Scenario& scenario, const Prediction& prediction) {
+    return !prediction.prices && communicates_at_all(scenario, prediction);
+}
+
 void instant_host(plan::Scenario& scenario, Profile& /*profile*/) {
     scenario.training.framework.launch_us = 0;
 }
@@ -69,8 +74,8 @@ void undisturbed_compute(plan::Scenario& /*scenario*/, Profile& profile) {
         others.overlap.compute_slowdown.value = 1;
 }
 
-bool uneven(const plan::Scenario& scenario, const Prediction& /*prediction*/) {
-    return !scenario.cluster.even();
+bool uneven(const plan::Scenario& scenario, const Prediction& prediction) {
+    return !prediction.prices && !scenario.cluster.even();
 }
 
 void even_devices(plan::Scenario& scenario, Profile& /*profile*/) {
@@ -109,7 +114,7 @@ const std::vector<WhatIf>& what_ifs() {
          nullptr, balance_stages},
         {"balanced_routing", "as many rows come to the experts of every rank", skewed, even_routing,
          nullptr},
-        {"no_launch_time", "the host issues every op at once", always, instant_host, nullptr},
+        {"no_launch_time", "the host issues every op at once", always, instant_host, issue_at_once},
         {"compute_x2", "every kernel takes half as long", always, nullptr, halve_compute},
         {"gemm_at_peak", "every matrix product runs at the datasheet's peak", always, nullptr,
          multiply_at_peak},
@@ -133,19 +138,19 @@ const std::vector<WhatIf>& what_ifs() {
          free_communication_of<Account::exposed_pipeline>},
         {"even_devices", "every device is as fast as the profile says, every time", uneven,
          even_devices, nullptr},
-        {"no_slowdown", "communication does not slow the kernels beside it", communicates_at_all,
+        {"no_slowdown", "communication does not slow the kernels beside it", slows_compute,
          undisturbed_compute, nullptr},
     };
     return all;
 }
 
 Picoseconds step_if(const WhatIf* what, const plan::Plan& plan, const plan::Scenario& scenario,
-                    const Profile& profile) {
+                    const Profile& profile, const MeasuredCosts* costs) {
     plan::Scenario changed_scenario = scenario;
     Profile changed_profile = profile;
     if (what != nullptr && what->change_inputs != nullptr)
         what->change_inputs(changed_scenario, changed_profile);
-    Machine machine = build_machine(plan, changed_scenario, changed_profile, false);
+    Machine machine = build_machine(plan, changed_scenario, changed_profile, false, costs);
     if (what != nullptr && what->change_machine != nullptr)
         what->change_machine(plan, changed_profile, machine);
     const EngineResult result = run_engine(machine.input);
@@ -155,16 +160,18 @@ Picoseconds step_if(const WhatIf* what, const plan::Plan& plan, const plan::Scen
 }
 
 std::vector<Answer> ask_what_ifs(const plan::Scenario& scenario, const Profile& profile,
-                                 const Prediction& prediction,
-                                 const std::function<void()>& asking) {
+                                 const Prediction& prediction, const std::function<void()>& asking,
+                                 const MeasuredCosts* costs) {
     const plan::Plan plan = plan::build_plan(scenario);
-    const Picoseconds now = prediction.trace.step_end - prediction.trace.step_start;
+    const Picoseconds step = prediction.trace.step_end - prediction.trace.step_start;
+    const Picoseconds now =
+        costs == nullptr ? step : step_if(nullptr, plan, scenario, profile, costs);
     std::vector<Answer> answers;
     for (const WhatIf& what : what_ifs()) {
         if (!what.applies(scenario, prediction)) continue;
         asking();
-        const Picoseconds then = step_if(&what, plan, scenario, profile);
-        answers.push_back({&what, to_seconds(then), to_seconds(now - then)});
+        const Picoseconds gain = now - step_if(&what, plan, scenario, profile, costs);
+        answers.push_back({&what, to_seconds(step - gain), to_seconds(gain)});
     }
     std::stable_sort(answers.begin(), answers.end(),
                      [](const Answer& a, const Answer& b) { return a.gain_s > b.gain_s; });

@@ -1,7 +1,8 @@
 // What the step would take if one thing were better: twice the bandwidth, no bubble, free
 // optimizer. Each question changes the inputs of a simulation or its priced ops, and the step is
 // simulated again; nothing is estimated. Answers do not add up: what one change gains another may
-// have gained already.
+// have gained already. Where measured times price the step, they price what is asked, too: each op
+// has the median of its like, since what one of them took once is nobody's price in another world.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,7 @@ const std::vector<WhatIf>& what_ifs();
 // The step of `plan`, which is that of `scenario`, if `what` were so; null: as it is, which is
 // simulate()'s step to the picosecond.
 Picoseconds step_if(const WhatIf* what, const plan::Plan& plan, const plan::Scenario& scenario,
-                    const Profile& profile);
+                    const Profile& profile, const MeasuredCosts* costs = nullptr);
 
 struct Answer {
     const WhatIf* what = nullptr;
@@ -38,9 +39,11 @@ struct Answer {
 };
 
 // All that apply, largest gain first. `prediction` is that of `scenario`, not stuck. `asking` is
-// told of each before it is simulated.
+// told of each before it is simulated. `costs`: what priced the prediction, by medians
+// (MeasuredCosts::price_by_medians); gains are those of a step that has these prices, and are taken
+// from the predicted step.
 std::vector<Answer> ask_what_ifs(
     const plan::Scenario& scenario, const Profile& profile, const Prediction& prediction,
-    const std::function<void()>& asking = [] {});
+    const std::function<void()>& asking = [] {}, const MeasuredCosts* costs = nullptr);
 
 }  // namespace orrery::sim

@@ -3,6 +3,7 @@
 
 #include "cli/text_table.hpp"
 #include "tests/cli/world.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace ORRERY_TEST_FILE {
@@ -50,6 +51,35 @@ TEST(Explain, JsonHasItsKeysAndSums) {
         EXPECT_NEAR(answer["gain_share"].get<double>() * time, gain, 1e-12);
         EXPECT_TRUE(answer["sentence"].is_string());
     }
+}
+
+// Why a run took as long as it did, and what would have shortened it: by its own times.
+TEST(Explain, TellsOfAMeasuredStep) {
+    const std::string path = testing::TempDir() + "explained.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--unfolded", "--trace", path}).code, 0);
+    trace::Trace measured = trace::read_trace(path);
+    measured.origin = trace::Origin::measured;
+    trace::write_trace(measured, path);
+    const Outcome priced = run({"simulate", tiny(), "--costs", path, "--json"});
+    const Outcome outcome = run({"explain", tiny(), "--costs", path, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out), simulated = json::parse(priced.out);
+    EXPECT_EQ(result["step"]["time_s"], simulated["step"]["time_s"]);
+    EXPECT_EQ(result["prices"], simulated["prices"]);
+    EXPECT_GT(result["step"]["by_medians_s"].get<double>(), 0);
+    double sum = 0;
+    for (const json& part : result["critical_path"]["parts"])
+        sum += part["time_s"].get<double>();
+    EXPECT_NEAR(sum / result["step"]["time_s"].get<double>(), 1, 1e-12);
+    for (const json& answer : result["what_if"])
+        EXPECT_NE(answer["name"], "no_slowdown");
+    const std::string text = run({"explain", tiny(), "--costs", path}).out;
+    EXPECT_NE(text.find("a step in which each op takes the median of its like"), std::string::npos);
+    EXPECT_NE(text.find("where the prices are from"), std::string::npos);
+    // A predicted trace prices nothing.
+    measured.origin = trace::Origin::predicted;
+    trace::write_trace(measured, path);
+    EXPECT_EQ(run({"explain", tiny(), "--costs", path}).code, 3);
 }
 
 TEST(Explain, ChangesOfTheScenarioCount) {

@@ -3,15 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
+#include "sim/whatif/what_if.hpp"
 #include "tests/calib/compare/measured_run.hpp"
+#include "trace/critical_path.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
@@ -115,6 +119,81 @@ TEST(Replay, GivesEveryEventOfTheMeasuredStep) {
                 ASSERT_EQ(replayed.trace.tracks[t].events[i].end, measured.tracks[t].events[i].end);
             }
     }
+}
+
+// The chain that a measured step hung on: from op to op, and where one came late, its host.
+TEST(Replay, HasACriticalPathFromTheStepsBeginningToItsEnd) {
+    std::uint64_t seed = 1;
+    for (const auto& sets : layouts()) {
+        const World world(sets);
+        SCOPED_TRACE(seed);
+        const Scattered timings(world, seed++);
+        trace::Trace measured = measured_run(world.plan, timings, world.read.resolved_json);
+        constexpr Picoseconds kAfter = 7 * kMicro;
+        measured.step_end += kAfter;  // the run goes on after its last op
+        const trace::Trace replayed = world.priced_by(measured).trace;
+        const std::vector<trace::PathSegment> path = trace::critical_path(replayed, {});
+        Picoseconds now = replayed.step_start;
+        for (const trace::PathSegment& segment : path) {
+            EXPECT_EQ(segment.from, now);
+            now = segment.to;
+        }
+        EXPECT_EQ(now, replayed.step_end);
+        EXPECT_EQ(path.back().op, trace::kHost);
+        EXPECT_EQ(path.back().to - path.back().from, kAfter);
+        // The step stays as it is when what is not on it takes no time.
+        std::set<std::pair<plan::Rank, std::uint32_t>> on_path;
+        for (const trace::PathSegment& segment : path)
+            if (segment.op != trace::kHost)
+                on_path.emplace(replayed.tracks[static_cast<std::size_t>(segment.track)].rank,
+                                segment.op);
+        const trace::Trace alone = measured_run(
+            world.plan,
+            [&](plan::Rank rank, std::uint32_t op) {
+                Timing timing = timings(rank, op);
+                if (!on_path.contains({rank, op})) timing.duration = 0;
+                return timing;
+            },
+            world.read.resolved_json);
+        EXPECT_EQ(step_of(alone), step_of(measured) - kAfter);
+    }
+}
+
+// One rank, whose ops all take D and all come L late: what n of them gain is known.
+TEST(Replay, WhatWouldShortenAMeasuredStepIsAskedOfItsTimes) {
+    constexpr Picoseconds kLate = 2 * kMicro, kTakes = 30 * kMicro;
+    const World world({"layout.tensor_parallel=1", "layout.pipeline_parallel=1",
+                       "layout.data_parallel=1", "cluster.devices_per_node=1"});
+    const trace::Trace measured = measured_run(
+        world.plan,
+        [&](plan::Rank, std::uint32_t) {
+            return Timing{kLate, kTakes};
+        },
+        world.read.resolved_json);
+    const sim::Prediction now = world.priced_by(measured);
+    const auto ops = static_cast<std::int64_t>(now.trace.tracks.front().events.size());
+    ASSERT_EQ(step_of(now.trace), ops * (kLate + kTakes));
+    std::int64_t products = 0, of_optimizer = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(ops); ++i) {
+        const trace::OpName& op = now.trace.op_of(now.trace.tracks.front(), i);
+        ASSERT_EQ(op.stream, plan::Stream::compute);
+        if (op.kind == plan::OpKind::gemm) ++products;
+        if (op.phase == plan::Phase::optimizer) ++of_optimizer;
+    }
+    MeasuredCosts costs(measured, "measured.orrery");
+    costs.price_by_medians();
+    sim::Profile profile = sim::load_profiles(world.read.scenario->cluster);
+    for (auto& [dtype, peak] : profile.hardware.peak_tflops)
+        peak.value = 1e9;  // any product in no time
+    std::map<std::string_view, Picoseconds> gains;
+    for (const sim::Answer& answer : sim::ask_what_ifs(
+             *world.read.scenario, profile, now, [] {}, &costs))
+        gains[answer.what->name] = sim::from_seconds(answer.gain_s);
+    EXPECT_EQ(gains.at("no_launch_time"), ops * kLate);
+    EXPECT_EQ(gains.at("compute_x2"), ops * kTakes / 2);
+    EXPECT_EQ(gains.at("free_optimizer"), of_optimizer * kTakes);
+    EXPECT_EQ(gains.at("gemm_at_peak"), products * kTakes);
+    EXPECT_FALSE(gains.contains("no_slowdown"));  // it is in what was measured
 }
 
 // The step of a run in which ranks begin the next step before the slowest has ended this one.
