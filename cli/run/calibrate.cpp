@@ -20,6 +20,7 @@
 #include "cli/output_kinds.hpp"
 #include "cli/run/for_backends.hpp"
 #include "cli/run/self_calibration_report.hpp"
+#include "cli/run/trace_calibration_report.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "plan/exit_code.hpp"
@@ -40,7 +41,7 @@ class Calibrate : public Subcommand {
                 "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
                 "profiles/h100-sxm.json -o my-h100.json",
-                "calibrate --runs my-runs.json"};
+                "calibrate --runs my-runs.json", "calibrate --from-trace measured.orrery"};
     }
 
     void declare(CLI::App& app) override {
@@ -102,7 +103,22 @@ class Calibrate : public Subcommand {
                          ->excludes(import)
                          ->excludes(output);
         files().reads(runs);
-        app.add_flag("--json", json_, "With --runs: the shifted constants as JSON")->needs(runs);
+        auto* from_trace =
+            app.add_option("--from-trace", trace_path_,
+                           "A measured step, of train --trace or import-trace --output: "
+                           "constants of its stack and links")
+                ->type_name("TRACE")
+                ->excludes(backend)
+                ->excludes(own)
+                ->excludes(import)
+                ->excludes(runs)
+                ->excludes(output);
+        files().reads(from_trace);
+        app.add_option("--set", sets_,
+                       "With --from-trace: override a key of the trace's scenario; repeatable")
+            ->type_name("KEY=VALUE")
+            ->needs(from_trace);
+        app.add_flag("--json", json_, "With --runs or --from-trace: the constants as JSON");
         app.add_option("--collective", import_.collective,
                        "With --import: of outputs that do not say theirs")
             ->type_name("NAME")
@@ -114,9 +130,13 @@ class Calibrate : public Subcommand {
 
     int run(Console& console) override {
         if (!runs_path_.empty()) return shift_to_runs(console);
+        if (!trace_path_.empty()) return take_from_trace(console);
+        if (json_) throw UsageError("--json needs --runs or --from-trace");
         const bool imports = !import_.paths.empty();
         if (!imports && backend_.empty() && !own_)
-            throw UsageError("one of --this-machine, --backend, --import and --runs is required");
+            throw UsageError(
+                "one of --this-machine, --backend, --import, --runs and "
+                "--from-trace is required");
         if (output_.empty() && !own_) throw UsageError("--output is required");
         if (threads_->count() > 0 && !own_ && (backend_.empty() || !times_ranks(row())))
             throw UsageError(for_backends("--threads-per-rank", times_ranks) +
@@ -215,6 +235,13 @@ class Calibrate : public Subcommand {
         return kExitOk;
     }
 
+    int take_from_trace(Console& console) {
+        const compare::TraceCalibration found =
+            compare::calibrate_to_trace(trace_path_, sets_, library_folder());
+        console.out << (json_ ? trace_calibration_json(found) : trace_calibration_text(found));
+        return kExitOk;
+    }
+
     int import_timings(Console& console) {
         import_.version = std::string(program_version());
         import_.output_path = output_.path();
@@ -237,6 +264,8 @@ class Calibrate : public Subcommand {
 
     std::string backend_;
     std::string runs_path_;
+    std::string trace_path_;
+    std::vector<std::string> sets_;
     bool json_ = false;
     OutputPath output_;
     std::string device_;

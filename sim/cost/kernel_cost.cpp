@@ -74,6 +74,18 @@ plan::ScenarioError no_products(const char* pointer, const char* value, std::str
 
 }  // namespace
 
+std::string_view name(CostFamily family) {
+    constexpr std::array<std::string_view, kCostFamilies> kNames = {"gemm",
+                                                                    "batched_gemm",
+                                                                    "attention",
+                                                                    "memory",
+                                                                    "intra_node_collective",
+                                                                    "inter_node_collective",
+                                                                    "point_to_point",
+                                                                    "copy"};
+    return kNames[static_cast<std::size_t>(family)];
+}
+
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
                        std::int64_t ranks_of_machine, std::int64_t machines)
     : profile_(profile),

@@ -22,6 +22,7 @@ enum class CostFamily : std::uint8_t {
     copy  // between tiers of memory
 };
 inline constexpr std::size_t kCostFamilies = 8;
+std::string_view name(CostFamily family);  // as it stands there, "gemm"
 
 struct Price {
     double seconds = 0;

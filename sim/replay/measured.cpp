@@ -170,8 +170,14 @@ void MeasuredCosts::hold_against(const std::vector<PredictedOp>& predicted) {
             all.measured += ratio.measured;
             all.predicted += ratio.predicted;
         }
-        pools_[key] = {all.measured / all.predicted, deviation_of(of_pool)};
+        pools_[key] = {all.measured / all.predicted, deviation_of(of_pool), all.measured};
     }
+}
+
+std::optional<MeasuredCosts::OverModel> MeasuredCosts::over_model(CostFamily family) const {
+    const auto pool = pools_.find({family, -1, -1});
+    if (pool == pools_.end()) return std::nullopt;
+    return OverModel{pool->second.factor, pool->second.relative_sd, pool->second.measured_s};
 }
 
 std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,

@@ -105,6 +105,13 @@ class MeasuredCosts {
     // Of the run, for people: not always a scenario of ours.
     const std::string& scenario_json() const { return trace_.scenario_json; }
     const MeasuredOp* find(const trace::OpName& op) const;  // nullptr: never measured
+    // What the measured ops of a family took over what the model says; nothing: none was.
+    struct OverModel {
+        double factor = 1;
+        double relative_sd = 0;  // between ops
+        double measured_s = 0;   // of all, in a step of all ranks
+    };
+    std::optional<OverModel> over_model(CostFamily family) const;
     // From now on no op has the time of its own, and all are priced by medians: for steps of which
     // something is to be changed.
     void price_by_medians() { by_medians_ = true; }
@@ -129,6 +136,7 @@ class MeasuredCosts {
     struct Pool {
         double factor = 1;       // what they took over what the model says, all together
         double relative_sd = 0;  // between them
+        double measured_s = 0;
     };
 
     trace::Trace trace_;

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
 #include <set>
 
+#include "calib/compare/trace_calibration.hpp"
+#include "calib/compare/validate.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/machine.hpp"
@@ -16,6 +19,7 @@
 #include "sim/whatif/what_if.hpp"
 #include "tests/calib/compare/measured_run.hpp"
 #include "trace/critical_path.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
@@ -194,6 +198,101 @@ TEST(Replay, WhatWouldShortenAMeasuredStepIsAskedOfItsTimes) {
     EXPECT_EQ(gains.at("free_optimizer"), of_optimizer * kTakes);
     EXPECT_EQ(gains.at("gemm_at_peak"), products * kTakes);
     EXPECT_FALSE(gains.contains("no_slowdown"));  // it is in what was measured
+}
+
+// A run whose ops take what the model says times a factor of their family, and come late by `late`.
+TraceCalibration calibrated(const World& world, const std::string& name,
+                            const std::function<double(const plan::OpKind)>& factor,
+                            Picoseconds late) {
+    const sim::Profile profile = sim::load_profiles(world.read.scenario->cluster);
+    const trace::Trace modelled =
+        sim::simulate(*world.read.scenario, profile, {true, nullptr}, world.read.resolved_json)
+            .trace;
+    const trace::Trace measured = measured_run(
+        world.plan,
+        [&](plan::Rank rank, std::uint32_t op) {
+            const trace::Event& event = modelled.tracks[static_cast<std::size_t>(rank)].events[op];
+            const double times = factor(world.op(rank, op).kind);
+            return Timing{late, std::llround(static_cast<double>(event.end - event.start) * times)};
+        },
+        world.read.resolved_json);
+    const std::string path = testing::TempDir() + name;
+    trace::write_trace(measured, path);
+    return calibrate_to_trace(path, {}, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
+}
+
+const ShiftedConstant* constant_of(const TraceCalibration& found, const std::string& key) {
+    for (const ShiftedConstant& constant : found.constants)
+        if (constant.key == key) return &constant;
+    return nullptr;
+}
+
+TEST(TraceCalibration, FindsWhatAStackTakesOverTheModel) {
+    const World world({"layout.tensor_parallel=1", "layout.pipeline_parallel=1",
+                       "layout.data_parallel=1", "cluster.devices_per_node=1"});
+    const auto factor = [](plan::OpKind kind) {
+        if (kind == plan::OpKind::gemm) return 1.3;
+        const bool attends =
+            kind == plan::OpKind::attention || kind == plan::OpKind::attention_backward;
+        return attends ? 1.6 : 2.0;
+    };
+    const TraceCalibration found = calibrated(world, "slower.orrery", factor, 0);
+    ASSERT_EQ(found.families.size(), 3u);
+    for (const auto& [key, over] : {std::pair{"training.kernel_factor", 1.3},
+                                    std::pair{"training.attention_factor", 1.6 / 1.3},
+                                    std::pair{"training.memory_kernel_factor", 2.0 / 1.3}}) {
+        const ShiftedConstant* constant = constant_of(found, key);
+        ASSERT_NE(constant, nullptr) << key;
+        EXPECT_NEAR(constant->after / constant->before, over, 1e-5) << key;
+    }
+    EXPECT_NEAR(found.predicted_after_s / found.measured_step_s, 1, 1e-3);
+    EXPECT_LT(found.predicted_before_s, found.measured_step_s / 1.3);
+}
+
+TEST(TraceCalibration, FindsTheHostsLaunchesByWhatADeviceWaits) {
+    const World world({"layout.tensor_parallel=1", "layout.pipeline_parallel=1",
+                       "layout.data_parallel=1", "cluster.devices_per_node=1"});
+    constexpr Picoseconds kLate = 100 * kMicro;
+    const TraceCalibration found = calibrated(
+        world, "late.orrery", [](plan::OpKind) { return 1.0; }, kLate);
+    const auto ops = static_cast<double>(world.described.programs.front().op.size());
+    EXPECT_NEAR(found.measured_wait_s, ops * sim::to_seconds(kLate), 1e-9);
+    const ShiftedConstant* launch = constant_of(found, "training.launch_us");
+    ASSERT_NE(launch, nullptr);
+    // Every op was waited for so long beyond what it took: a launch is at least that.
+    EXPECT_GT(launch->after, 100);
+    EXPECT_NEAR(constant_of(found, "training.kernel_factor")->after,
+                constant_of(found, "training.kernel_factor")->before, 1e-6);
+    EXPECT_NEAR(found.predicted_after_s / found.measured_step_s, 1, 0.004);
+}
+
+TEST(TraceCalibration, FindsLinksByTheirCollectives) {
+    const World world({"layout.tensor_parallel=8", "layout.pipeline_parallel=1"});
+    const auto factor = [](plan::OpKind kind) { return plan::is_communication(kind) ? 1.5 : 1.0; };
+    const TraceCalibration found = calibrated(world, "links.orrery", factor, 0);
+    const ShiftedConstant* bandwidth = constant_of(found, "cluster.intra_node.bandwidth_GBps");
+    const ShiftedConstant* latency = constant_of(found, "cluster.intra_node.latency_us");
+    ASSERT_NE(bandwidth, nullptr);
+    ASSERT_NE(latency, nullptr);
+    EXPECT_NEAR(bandwidth->before / bandwidth->after, latency->after / latency->before, 1e-9);
+    EXPECT_NEAR(latency->after / latency->before, 1.5, 1e-3);
+    EXPECT_EQ(constant_of(found, "cluster.inter_node.latency_us"), nullptr);
+    EXPECT_NEAR(found.predicted_after_s / found.measured_step_s, 1, 0.02);
+}
+
+TEST(TraceCalibration, NeedsATraceThatWasMeasuredAndSaysItsScenario) {
+    const World world({});
+    trace::Trace trace = measured_run(world.plan, Scattered(world, 1), "");
+    const std::string path = testing::TempDir() + "nameless.orrery";
+    const std::string library = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+    trace::write_trace(trace, path);
+    EXPECT_THROW(calibrate_to_trace(path, {}, library), RecordsError);
+    trace.scenario_json = world.read.resolved_json;
+    trace::write_trace(trace, path);
+    EXPECT_THROW(calibrate_to_trace(path, {"layout.tensor_parallel=3"}, library), RecordsError);
+    trace.origin = trace::Origin::predicted;
+    trace::write_trace(trace, path);
+    EXPECT_THROW(calibrate_to_trace(path, {}, library), sim::CostsError);
 }
 
 // The step of a run in which ranks begin the next step before the slowest has ended this one.
