@@ -118,6 +118,10 @@ Json doctor_json(const runtime::Machine& machine) {
         json["gpus"].push_back(gpu_json(gpu));
     json["peer_access"] = peers_json(machine);
     json["network"] = network_json(machine);
+    json["nccl_settings"] = Json::array();
+    for (const runtime::NcclSetting& setting : machine.nccl_settings)
+        json["nccl_settings"].push_back(
+            {{"name", setting.name}, {"value", setting.value}, {"origin", setting.origin}});
     json["libraries"] = Json::array();
     for (const runtime::Library& library : machine.libraries)
         json["libraries"].push_back(library_json(library));

@@ -139,6 +139,14 @@ std::string network_text(const Machine& machine) {
     return table.text();
 }
 
+std::string nccl_text(const Machine& machine, const Console& console) {
+    if (machine.nccl_settings.empty()) return "";
+    TextTable table({Align::left, Align::left, Align::left});
+    for (const runtime::NcclSetting& setting : machine.nccl_settings)
+        table.add({setting.name, setting.value, setting.origin});
+    return console.bold("settings of NCCL") + '\n' + table.text() + '\n';
+}
+
 std::string libraries_text(const Machine& machine) {
     TextTable table({Align::left, Align::left, Align::left});
     for (const runtime::Library& library : machine.libraries) {
@@ -176,7 +184,7 @@ void print_doctor(const Machine& machine, const runtime::BackendRow* asked, Cons
                 << driver_text(machine) << '\n'
                 << console.bold("network") << '\n'
                 << network_text(machine) << '\n'
-                << console.bold("libraries") << '\n'
+                << nccl_text(machine, console) << console.bold("libraries") << '\n'
                 << libraries_text(machine) << '\n';
     for (const runtime::BackendRow& backend : runtime::backends())
         if (asked == nullptr || asked == &backend)

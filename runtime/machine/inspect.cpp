@@ -8,11 +8,14 @@
 
 namespace orrery::runtime {
 
-Machine inspect_machine(LibraryLoader& loader, const std::string& root) {
+Machine inspect_machine(LibraryLoader& loader, const std::string& root,
+                        const std::vector<std::string>& environment) {
     Machine machine;
     machine.built_with_cuda = ORRERY_CUDA_TOOLKIT;
     inspect_host(root, machine);
     machine.network = inspect_network(root);
+    machine.interfaces = inspect_interfaces(root);
+    machine.nccl_settings = read_nccl_settings(root, environment);
     inspect_nvidia(loader, machine);
     machine.libraries = inspect_libraries(loader);
     return machine;

@@ -6,15 +6,19 @@
 
 #include "runtime/machine/library_loader.hpp"
 #include "runtime/machine/machine.hpp"
+#include "runtime/machine/nccl_settings.hpp"
 
 namespace orrery::runtime {
 
-// `root` stands before /proc, /sys and /dev; tests bring a folder of their own.
-Machine inspect_machine(LibraryLoader& loader, const std::string& root = "");
+// `root` stands before /proc, /sys, /dev and /etc; tests bring a folder of their own, and an
+// environment.
+Machine inspect_machine(LibraryLoader& loader, const std::string& root = "",
+                        const std::vector<std::string>& environment = environment_lines());
 
 // Parts of it.
 void inspect_host(const std::string& root, Machine& machine);
 std::vector<NetworkPort> inspect_network(const std::string& root);
+std::vector<std::string> inspect_interfaces(const std::string& root);
 void inspect_nvidia(LibraryLoader& loader, Machine& machine);
 std::vector<Library> inspect_libraries(LibraryLoader& loader);
 

@@ -50,6 +50,14 @@ NetworkPort infiniband_port(const fs::path& device, const fs::path& port) {
 
 }  // namespace
 
+std::vector<std::string> inspect_interfaces(const std::string& root) {
+    std::vector<std::string> names;
+    for (const fs::path& interface : entries(root + "/sys/class/net"))
+        names.push_back(interface.filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
 std::vector<NetworkPort> inspect_network(const std::string& root) {
     std::vector<NetworkPort> ports;
     for (const fs::path& device : entries(root + "/sys/class/infiniband"))

@@ -37,6 +37,13 @@ struct NetworkPort {
     std::optional<double> gigabits_per_s;
 };
 
+// A variable of NCCL's (runtime/machine/nccl_settings.hpp).
+struct NcclSetting {
+    std::string name;    // "NCCL_IB_TIMEOUT"
+    std::string value;   // as it stands there
+    std::string origin;  // "environment", or the file
+};
+
 // A shared library that the system's loader finds, or not.
 struct Library {
     std::string name;      // "NCCL"
@@ -85,6 +92,8 @@ struct Machine {
     std::vector<Gpu> gpus;
     std::vector<std::vector<PeerAccess>> peers;  // [from][to]
     std::vector<NetworkPort> network;            // by kind, then name
+    std::vector<std::string> interfaces;         // of the system, all, by name
+    std::vector<NcclSetting> nccl_settings;      // by name
     std::vector<Library> libraries;              // cuBLASLt, NCCL, cuDNN, MPI
 
     const Library& library(const std::string& name) const;  // must be one of these

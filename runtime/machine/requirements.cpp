@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/machine/find_library.hpp"
+#include "runtime/machine/nccl_settings.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -142,6 +143,7 @@ std::vector<Finding> advice_for(const Machine& machine) {
              "through"});
     advise_on_gpus(machine, advice);
     advise_on_limits(machine, advice);
+    advise_on_nccl(machine, advice);
     return advice;
 }
 
