@@ -38,6 +38,7 @@ constexpr std::size_t kMostNames = 12;
 struct Beside {
     plan::ReadResult read;
     plan::Plan plan;
+    sim::Profile profile;
     sim::Prediction prediction;
     std::vector<const trace::Track*> tracks;  // by file
     std::vector<RankMatch> matches;
@@ -103,9 +104,12 @@ class ImportTrace : public Subcommand {
             std::vector<const RecordedRank*> ranks;
             for (const RecordedRank& rank : ranks_)
                 ranks.push_back(&rank);
-            trace::write_trace(compare::matched_trace(ranks, beside->matches,
-                                                      beside->prediction.trace, beside->tracks),
-                               output_.path());
+            const trace::Trace& predicted = beside->prediction.trace;
+            trace::write_trace(
+                compare::laid_out(
+                    compare::matched_trace(ranks, beside->matches, predicted, beside->tracks),
+                    predicted, *beside->read.scenario, beside->profile),
+                output_.path());
         }
         return kExitOk;
     }
@@ -148,8 +152,8 @@ class ImportTrace : public Subcommand {
         sim::SimulateOptions how;
         how.part_waiting = false;
         how.plan = &beside.plan;
-        beside.prediction = sim::simulate(scenario, sim::load_profiles(scenario.cluster), how,
-                                          beside.read.resolved_json);
+        beside.profile = sim::load_profiles(scenario.cluster);
+        beside.prediction = sim::simulate(scenario, beside.profile, how, beside.read.resolved_json);
         const trace::Trace& predicted = beside.prediction.trace;
         for (const RecordedRank& rank : ranks_) {
             if (rank.rank >= scenario.layout.ranks())

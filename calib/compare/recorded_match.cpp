@@ -1,12 +1,17 @@
 #include "calib/compare/recorded_match.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "plan/check.hpp"
+#include "sim/prediction.hpp"
+#include "sim/replay/measured.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -260,6 +265,65 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         out.programs.push_back(std::move(program));
         out.tracks.push_back(std::move(track));
     }
+    return out;
+}
+
+namespace {
+
+// The matched ops of each rank one behind the other on their stream, as late as they came; nothing
+// where a rank, or an op of one, has no time.
+std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
+                                               const trace::Trace& predicted) {
+    trace::Trace out = matched;
+    out.programs = predicted.programs;
+    for (trace::Track& track : out.tracks) {
+        const trace::ProgramOps& own = matched.programs[static_cast<std::size_t>(track.program)];
+        const auto plan = std::find_if(
+            predicted.programs.begin(), predicted.programs.end(),
+            [&](const trace::ProgramOps& one) { return one.pipeline_rank == own.pipeline_rank; });
+        if (plan == predicted.programs.end() || own.op != plan->op) return std::nullopt;
+        track.program = static_cast<std::int32_t>(plan - predicted.programs.begin());
+        std::array<trace::Picoseconds, plan::kStreams> free{};
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            trace::Event& event = track.events[i];
+            trace::Picoseconds& last = free[plan::index_of(predicted.ops[own.op[i]].stream)];
+            const trace::Picoseconds late = event.start - event.ready;
+            const trace::Picoseconds takes = event.end - event.start;
+            event.ready = last;
+            event.start = last + late;
+            event.end = last = event.start + takes;
+            out.step_end = std::max(out.step_end, last);
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+trace::Trace laid_out(const trace::Trace& matched, const trace::Trace& predicted,
+                      const plan::Scenario& scenario, const sim::Profile& profile) {
+    if (static_cast<std::int64_t>(matched.tracks.size()) != scenario.layout.ranks()) return matched;
+    std::optional<trace::Trace> in_order = in_the_plans_order(matched, predicted);
+    if (!in_order) return matched;
+    // What follows a rank's last op is in the lateness of that op already.
+    in_order->step_end = 0;
+    for (const trace::Track& track : in_order->tracks)
+        for (const trace::Event& event : track.events)
+            in_order->step_end = std::max(in_order->step_end, event.end);
+    const sim::MeasuredCosts costs(std::move(*in_order), "");
+    sim::SimulateOptions how;
+    how.costs = &costs;
+    sim::Prediction replayed = sim::simulate(scenario, profile, how, matched.scenario_json);
+    const bool whole =
+        replayed.prices && replayed.stuck.empty() &&
+        static_cast<std::int64_t>(replayed.trace.tracks.size()) == scenario.layout.ranks() &&
+        replayed.prices->ops[static_cast<std::size_t>(sim::PriceSource::own_time)] ==
+            std::accumulate(replayed.prices->ops.begin(), replayed.prices->ops.end(),
+                            std::int64_t{0});
+    if (!whole) return matched;
+    trace::Trace out = std::move(replayed.trace);
+    out.origin = trace::Origin::measured;
+    out.facts = matched.facts;
     return out;
 }
 

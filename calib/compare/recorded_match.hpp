@@ -11,6 +11,8 @@
 
 #include "calib/compare/recorded_work.hpp"
 #include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::compare {
@@ -56,5 +58,11 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
 trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
                            const std::vector<RankMatch>& matches, const trace::Trace& predicted,
                            const std::vector<const trace::Track*>& tracks);
+
+// Where every op of every rank has a time: that step as the plan lays it out, each op with its own
+// time and as late as it came, so that `compare` joins the two op by op and a replay takes own
+// times. Else `matched` as it is: of it there is no more than prices.
+trace::Trace laid_out(const trace::Trace& matched, const trace::Trace& predicted,
+                      const plan::Scenario& scenario, const sim::Profile& profile);
 
 }  // namespace orrery::compare

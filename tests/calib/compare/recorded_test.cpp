@@ -10,6 +10,7 @@
 #include "plan/assemble/build_plan.hpp"
 #include "sim/prediction.hpp"
 #include "tests/theory/theory_scenarios.hpp"
+#include "trace/accounts.hpp"
 #include "trace/formats/kineto.hpp"
 
 namespace orrery::compare {
@@ -153,6 +154,7 @@ RecordedRank recorded(const std::string& name) {
 struct Replayed {
     std::vector<RecordedRank> ranks;
     std::vector<RankMatch> matches;
+    trace::Trace measured;
     sim::Prediction replay;
 };
 
@@ -172,8 +174,9 @@ Replayed replayed(const std::vector<std::string>& traces, const theory::Sets& se
         tracks.push_back(&prediction.trace.tracks.front());
         out.matches.push_back(match_rank(out.ranks[r], plan, prediction.trace, *tracks.back()));
     }
-    const sim::MeasuredCosts costs(matched_trace(ranks, out.matches, prediction.trace, tracks),
-                                   "recorded");
+    out.measured = laid_out(matched_trace(ranks, out.matches, prediction.trace, tracks),
+                            prediction.trace, scenario, profile);
+    const sim::MeasuredCosts costs(out.measured, "recorded");
     sim::SimulateOptions how;
     how.costs = &costs;
     out.replay = sim::simulate(scenario, profile, how, "");
@@ -210,7 +213,9 @@ TEST(RecordedStep, OfPyTorchIsMatchedWithThePlan) {
     EXPECT_NEAR(busy + all.ranks[0].idle_s, all.ranks[0].step_s(), 0.02 * busy);
     // Replayed it takes as long as it took: its operators, and between them the interpreter.
     const double step = all.ranks[0].step_s();
-    EXPECT_NEAR(all.replay.step.time_s, step, 0.03 * step);
+    EXPECT_NEAR(all.replay.step.time_s, step, 0.002 * step);
+    EXPECT_DOUBLE_EQ(all.replay.prices->share[static_cast<std::size_t>(sim::PriceSource::own_time)],
+                     1);
     EXPECT_NEAR(all.replay.step.breakdown_s[static_cast<std::size_t>(trace::Account::launch)],
                 all.ranks[0].idle_s, 1e-6);
 }
@@ -228,9 +233,20 @@ TEST(RecordedStep, OfTwoRanksHasTheirExchange) {
         const double time = match.by_op_s + match.by_kind_s + match.unmatched_s;
         EXPECT_GT(match.by_op_s + match.by_kind_s, 0.95 * time);
     }
-    // An op is priced by the median of both ranks' runs, which skewed times bring below the mean.
-    const double step = (all.ranks[0].step_s() + all.ranks[1].step_s()) / 2;
-    EXPECT_NEAR(all.replay.step.time_s, step, 0.05 * step);
+    // Each rank's ops have their own times: the step is that of the rank that took longest.
+    const double step = std::max(all.ranks[0].step_s(), all.ranks[1].step_s());
+    EXPECT_NEAR(all.replay.step.time_s, step, 0.005 * step);
+    ASSERT_EQ(all.measured.tracks.size(), 2U);
+    for (std::size_t r = 0; r < 2; ++r) {
+        const trace::Accounts accounts = trace::accounts_of(all.measured, all.measured.tracks[r]);
+        const auto of = [&](trace::Account account) {
+            return sim::to_seconds(accounts[static_cast<std::size_t>(account)]);
+        };
+        EXPECT_NEAR(of(trace::Account::launch), all.ranks[r].idle_s, 1e-6) << "rank " << r;
+        EXPECT_NEAR(of(trace::Account::compute) + of(trace::Account::optimizer),
+                    all.ranks[r].compute_s, 0.05 * all.ranks[r].compute_s)
+            << "rank " << r;
+    }
 }
 
 // Another model's plan: what does not fit is counted, and nothing is guessed.
