@@ -41,7 +41,8 @@ class Calibrate : public Subcommand {
                 "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
                 "profiles/h100-sxm.json -o my-h100.json",
-                "calibrate --runs my-runs.json", "calibrate --from-trace measured.orrery"};
+                "calibrate --runs my-runs.json",
+                "calibrate --from-trace measured.orrery"};
     }
 
     void declare(CLI::App& app) override {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "calib/compare/trace_calibration.hpp"
+#include "calib/compare/calibration_from_trace.hpp"
 
 namespace orrery::cli {
 

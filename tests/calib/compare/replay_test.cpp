@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "calib/compare/trace_calibration.hpp"
+#include "calib/compare/calibration_from_trace.hpp"
 #include "calib/compare/validate.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"

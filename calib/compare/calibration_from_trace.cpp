@@ -1,4 +1,4 @@
-#include "calib/compare/trace_calibration.hpp"
+#include "calib/compare/calibration_from_trace.hpp"
 
 #include <cmath>
 #include <filesystem>
