@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "calib/compare/record.hpp"
+#include "calib/compare/validate.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/machine.hpp"
