@@ -16,8 +16,6 @@
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
 
-constexpr double kPs = trace::kPsPerSecond;
-
 TEST(RecordedNames, AreOfTheirKinds) {
     for (const auto& [name, kind] : std::vector<std::pair<const char*, WorkKind>>{
              {"ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", WorkKind::gemm},
