@@ -1,13 +1,15 @@
 """Predicted steps of CPU ranks beside measured ones.
 
 In each round this computer is timed anew (orrery calibrate), then every layout is predicted by that profile and
-trained, so that a prediction and its run are minutes apart. Of a layout the table gives the median over rounds of
+trained, so that a prediction and its run are minutes apart; with --paired the computer is timed before every layout, by
+the short calibration of the profile this-machine, so that they are seconds apart. Of a layout the table gives the median over rounds of
 predicted over measured, a round's measured step being the median over its steps but the first three, and the spread
 of measured steps between rounds, which no prediction can undercut. Nothing else should run on the computer."""
 
 import argparse
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -60,6 +62,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=23)
     parser.add_argument("--profile", type=pathlib.Path, help="in place of a calibration in each round")
+    parser.add_argument("--paired", action="store_true", help="a short calibration before each layout")
     parser.add_argument("--only", default="", help="layouts whose names contain this")
     parser.add_argument("--threads", default="1", help="per rank")
     options = parser.parse_args()
@@ -69,14 +72,19 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for round_ in range(options.rounds):
             profile = options.profile or pathlib.Path(folder) / f"profile-{round_}.json"
-            if not options.profile:
+            if options.paired:
+                profile = "this-machine"
+                os.environ["XDG_CACHE_HOME"] = folder
+            elif not options.profile:
                 printed([run, "calibrate", "--backend", "cpu", "--ranks", "2", "--threads-per-rank", options.threads,
                          "-o", profile])
             for name, of in layouts.items():
-                sets = [*settings(of), "--set", f"cluster.profile={profile}"]
+                if options.paired:
+                    printed([run, "calibrate", "--this-machine", "--threads-per-rank", options.threads])
+                sets = [*settings(of), "--set", f"cluster.profile={profile}",
+                        "--set", f"run.threads_per_rank={options.threads}"]
                 step = json.loads(printed([options.programs / "orrery", "simulate", SCENARIO, "--json", *sets]))["step"]
-                told = printed([run, "train", SCENARIO, "--json", "--steps", str(options.steps),
-                                "--set", f"run.threads_per_rank={options.threads}", *sets])
+                told = printed([run, "train", SCENARIO, "--json", "--steps", str(options.steps), *sets])
                 events = [json.loads(line) for line in told.splitlines()]
                 steps = [each["time_s"] for each in events if each["event"] == "step"][WARM_UP:]
                 measured[name].append(statistics.median(steps))
