@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/explain.hpp"
-#include "cli/measured_costs.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
+#include "cli/simulation.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
@@ -37,28 +37,26 @@ class Explain : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        const plan::ReadResult read = input_.read(console, json_);
+        plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const plan::Scenario& scenario = *read.scenario;
-        const sim::Profile profile = sim::load_profiles(scenario.cluster);
-        std::optional<sim::MeasuredCosts> costs;
-        std::vector<std::string> warnings;
-        if (!costs_file_.empty()) costs.emplace(read_costs(costs_file_, input_.file, warnings));
-        for (const std::string& warning : warnings)
+        SimulationQuestion question;
+        question.costs_file = costs_file_;
+        question.scenario_file = input_.file;
+        question.keep_trace = true;
+        Simulation simulation = simulated(std::move(read), question);
+        for (const std::string& warning : simulation.warnings)
             console.err << "orrery explain: warning: " << warning << '\n';
-        sim::SimulateOptions how;
-        how.costs = costs ? &*costs : nullptr;
-        const sim::Prediction prediction =
-            sim::simulate(scenario, profile, how, read.resolved_json);
-        const ReportInput report{scenario, profile, prediction, input_, read.resolved_json};
+        const sim::Prediction& prediction = simulation.prediction;
+        const ReportInput report = simulation.report(input_);
         if (!prediction.stuck.empty()) {
             console.err << "orrery explain: internal error: the plan deadlocks\n"
                         << prediction.stuck;
             if (json_) console.out << report_json(report);
             return kExitInternal;
         }
-        if (costs) costs->price_by_medians();
-        const Explanation explanation = explained(report, name(), console, how.costs);
+        if (simulation.costs) simulation.costs->price_by_medians();
+        const Explanation explanation =
+            explained(report, name(), console, simulation.costs ? &*simulation.costs : nullptr);
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;

@@ -36,12 +36,12 @@ Simulation simulated(plan::ReadResult read, const SimulationQuestion& question) 
     require_draws(cluster, question);
     Simulation answer;
     answer.profile = sim::load_profiles(cluster);
-    std::optional<sim::MeasuredCosts> costs;
     if (!question.costs_file.empty())
-        costs.emplace(read_costs(question.costs_file, question.scenario_file, answer.warnings));
+        answer.costs.emplace(
+            read_costs(question.costs_file, question.scenario_file, answer.warnings));
     sim::SimulateOptions how;
     how.unfolded = question.unfolded;
-    how.costs = costs ? &*costs : nullptr;
+    how.costs = answer.costs ? &*answer.costs : nullptr;
     how.keep_trace = question.keep_trace;
     how.plan = question.plan;
     how.stop = question.stop;

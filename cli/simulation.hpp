@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "plan/scenario/reader.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/prediction.hpp"
+#include "sim/replay/measured.hpp"
 
 namespace orrery::cli {
 
@@ -32,7 +34,8 @@ struct Simulation {
     plan::ReadResult read;
     sim::Profile profile;
     sim::Prediction prediction;
-    std::vector<std::string> warnings;  // without a full stop
+    std::optional<sim::MeasuredCosts> costs;  // of SimulationQuestion::costs_file
+    std::vector<std::string> warnings;        // without a full stop
 
     // What is printed of it; `arguments` are those that the scenario was read from. Both must
     // outlive the result.

@@ -82,16 +82,16 @@ double wait_of(const sim::StepPrediction& step) {
     return step.breakdown_s[static_cast<std::size_t>(trace::Account::launch)];
 }
 
-std::vector<std::string> overrides_of(const std::vector<ShiftedConstant>& constants) {
+std::vector<std::string> overrides_of(const std::vector<FoundConstant>& constants) {
     std::vector<std::string> overrides;
-    for (const ShiftedConstant& constant : constants)
+    for (const FoundConstant& constant : constants)
         overrides.push_back(fmt::format("{}={:.6g}", constant.key, constant.after));
     return overrides;
 }
 
 // With the constants so far. Waits grow with launches: halving finds it.
 void settle_launches(const TracedRun& run, double measured_wait_s,
-                     std::vector<ShiftedConstant>& constants) {
+                     std::vector<FoundConstant>& constants) {
     const double before = run.scenario.training.framework.launch_us;
     const double same = kSameWait * run.measured_step_s;
     const auto wait_with = [&](double launch_us) {
@@ -111,7 +111,7 @@ void settle_launches(const TracedRun& run, double measured_wait_s,
         if (std::abs(more) <= same) break;
         (more > 0 ? high : low) = launch;
     }
-    constants.push_back({"training.launch_us", before, launch, 0, 0});
+    constants.push_back({"training.launch_us", before, launch});
 }
 
 }  // namespace
@@ -141,8 +141,7 @@ TraceCalibration calibrate_to_trace(const std::string& path, const std::vector<s
         const FamilyOverModel* of = factor_of(family);
         if (of == nullptr) return;
         const double factor = of->measured_s / of->modelled_s / over;
-        result.constants.push_back(
-            {key, before, before * std::pow(factor, power), 0, std::log1p(of->relative_sd)});
+        result.constants.push_back({key, before, before * std::pow(factor, power)});
     };
     const plan::Framework& stack = run.scenario.training.framework;
     const FamilyOverModel* products = factor_of(CostFamily::gemm);

@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "calib/compare/self_calibration.hpp"
 #include "sim/cost/kernel_cost.hpp"
 
 namespace orrery::compare {
@@ -27,15 +26,21 @@ struct FamilyOverModel {
     double relative_sd = 0;  // of the factor between the family's ops
 };
 
+struct FoundConstant {
+    std::string key;    // of a scenario: "training.kernel_factor"
+    double before = 1;  // of the trace's scenario
+    double after = 1;
+};
+
 struct TraceCalibration {
     std::string model;
     std::int64_t ranks = 0;  // that were measured
     double measured_step_s = 0;
     double predicted_before_s = 0;
     double predicted_after_s = 0;
-    double measured_wait_s = 0;              // for the host, mean over ranks
-    std::vector<FamilyOverModel> families;   // that were measured, in their order
-    std::vector<ShiftedConstant> constants;  // prior_sd is of no meaning
+    double measured_wait_s = 0;             // for the host, mean over ranks
+    std::vector<FamilyOverModel> families;  // that were measured, in their order
+    std::vector<FoundConstant> constants;
 };
 
 // `sets`: keys of the trace's scenario to be overridden, as its profile. Throws RecordsError where

@@ -276,6 +276,7 @@ std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
                                                const trace::Trace& predicted) {
     trace::Trace out = matched;
     out.programs = predicted.programs;
+    out.step_end = 0;  // what follows a rank's last op is in the lateness of that op already
     for (trace::Track& track : out.tracks) {
         const trace::ProgramOps& own = matched.programs[static_cast<std::size_t>(track.program)];
         const auto plan = std::find_if(
@@ -305,11 +306,6 @@ trace::Trace laid_out(const trace::Trace& matched, const trace::Trace& predicted
     if (static_cast<std::int64_t>(matched.tracks.size()) != scenario.layout.ranks()) return matched;
     std::optional<trace::Trace> in_order = in_the_plans_order(matched, predicted);
     if (!in_order) return matched;
-    // What follows a rank's last op is in the lateness of that op already.
-    in_order->step_end = 0;
-    for (const trace::Track& track : in_order->tracks)
-        for (const trace::Event& event : track.events)
-            in_order->step_end = std::max(in_order->step_end, event.end);
     const sim::MeasuredCosts costs(std::move(*in_order), "");
     sim::SimulateOptions how;
     how.costs = &costs;

@@ -30,7 +30,7 @@ std::string trace_calibration_text(const compare::TraceCalibration& found) {
     text += families.text();
     text += fmt::format("  a rank waits {} for its host\n", seconds_text(found.measured_wait_s));
     text += "\nconstants, for --set or a scenario's own keys\n";
-    for (const compare::ShiftedConstant& constant : found.constants)
+    for (const compare::FoundConstant& constant : found.constants)
         text += fmt::format("  {} = {:.4g}   (was {:.4g})\n", constant.key, constant.after,
                             constant.before);
     return text + fmt::format("\nthe step   measured {}, predicted {} before, {} after\n",
@@ -47,7 +47,7 @@ std::string trace_calibration_json(const compare::TraceCalibration& found) {
                             {"modelled_s", of.modelled_s},
                             {"relative_sd", of.relative_sd}});
     nlohmann::ordered_json constants = nlohmann::ordered_json::array();
-    for (const compare::ShiftedConstant& constant : found.constants)
+    for (const compare::FoundConstant& constant : found.constants)
         constants.push_back(
             {{"key", constant.key}, {"before", constant.before}, {"after", constant.after}});
     return nlohmann::ordered_json{{"model", found.model},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -114,14 +115,10 @@ bool has_active_rdma(const Machine& machine) {
 
 // Of this NCCL where its version is known, else of a new one.
 int default_timeout(const Machine& machine) {
-    for (const Library& library : machine.libraries)
-        if (library.name == "NCCL" && !library.version.empty()) {
-            const std::size_t dot = library.version.find('.');
-            const std::string minor =
-                library.version.substr(dot + 1, library.version.find('.', dot + 1) - dot - 1);
-            if (library.version.starts_with("2.") && whole(minor).value_or(99) < 23) return 18;
-        }
-    return 20;
+    int major = 0, minor = 0;
+    const std::string& version = machine.library("NCCL").version;
+    const bool known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+    return known && major == 2 && minor < 23 ? 18 : 20;
 }
 
 // Of a number in [0, most]; nothing, and advice, where it is none.
@@ -259,8 +256,9 @@ std::vector<NcclSetting> read_nccl_settings(const std::string& root,
     for (const std::string& line : environment)
         add(line, "environment", settings);
     std::string own = variable(environment, "NCCL_CONF_FILE");
-    if (own.empty()) own = variable(environment, "HOME") + "/.nccl.conf";
-    add_file(own, own, settings);
+    if (const std::string home = variable(environment, "HOME"); own.empty() && !home.empty())
+        own = home + "/.nccl.conf";
+    if (!own.empty()) add_file(own, own, settings);
     constexpr const char* kSystem = "/etc/nccl.conf";
     add_file(root + kSystem, kSystem, settings);
     std::vector<NcclSetting> all;

@@ -6,9 +6,11 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/calib/fit/nccl_output.hpp"
 #include "tests/cli/world.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace ORRERY_TEST_FILE {
@@ -62,6 +64,32 @@ TEST(CalibrateImport, HasAnExitCodePerClassOfFailure) {
     const Outcome unwritten = calibrate(import_of(good, TempDir() + "no_such_folder/p.json"));
     EXPECT_EQ(unwritten.code, 8);
     EXPECT_THAT(unwritten.err, HasSubstr("no_such_folder/p.json: cannot be created"));
+}
+
+TEST(CalibrateFromTrace, PrintsConstantsThatSimulateTakes) {
+    const std::string path = TempDir() + "traced.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--unfolded", "--trace", path}).code, 0);
+    trace::Trace measured = trace::read_trace(path);
+    measured.origin = trace::Origin::measured;
+    trace::write_trace(measured, path);
+    const std::string profile = " --set cluster.profile=" + folder() + "tiny-profile.json";
+    const Outcome outcome = calibrate("--from-trace " + path + profile + " --json");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto found = nlohmann::json::parse(outcome.out);
+    const double step =
+        static_cast<double>(measured.step_end - measured.step_start) / trace::kPsPerSecond;
+    EXPECT_DOUBLE_EQ(found["step"]["measured_s"].get<double>(), step);
+    std::vector<std::string> simulated = {"simulate", tiny(), "--json"};
+    for (const auto& constant : found["constants"])
+        simulated.insert(simulated.end(),
+                         {"--set", fmt::format("{}={:.6g}", constant["key"].get<std::string>(),
+                                               constant["after"].get<double>())});
+    const auto after = nlohmann::json::parse(run(simulated).out);
+    EXPECT_EQ(after["step"]["time_s"], found["step"]["predicted_after_s"]);
+    const Outcome text = calibrate("--from-trace " + path + profile);
+    EXPECT_THAT(text.out, HasSubstr("\nconstants, for --set or a scenario's own keys\n"));
+    EXPECT_EQ(calibrate("--json --this-machine").code, 2);
+    EXPECT_EQ(calibrate("--set cluster.nodes=1 --this-machine").code, 2);
 }
 
 }  // namespace ORRERY_TEST_FILE

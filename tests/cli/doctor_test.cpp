@@ -19,8 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Independent of the machine that runs the test.
-runtime::Machine machine_of(runtime::FakeLoader& loader) {
-    runtime::Machine machine = runtime::inspect_machine(loader, runtime::fake_host());
+runtime::Machine machine_of(runtime::FakeLoader& loader,
+                            const std::vector<std::string>& environment = {}) {
+    runtime::Machine machine = runtime::inspect_machine(loader, runtime::fake_host(), environment);
     machine.built_with_cuda = "13.0.88";
     machine.processor.cores = 8;
     machine.processor.usable = 4;
@@ -35,6 +36,19 @@ std::string printed(const runtime::Machine& machine, const runtime::BackendRow* 
     print_doctor(machine, asked, console);
     EXPECT_EQ(err.str(), "");
     return out.str();
+}
+
+TEST(Doctor, ReportsSettingsOfNccl) {
+    runtime::FakeLoader loader = runtime::two_gpus();
+    const runtime::Machine machine = machine_of(loader, {"NCCL_IB_TIMEOUT=14", "NCCLX=1"});
+    const std::string text = printed(machine);
+    EXPECT_THAT(text, HasSubstr("settings of NCCL\n  NCCL_IB_TIMEOUT  14  environment\n"));
+    EXPECT_THAT(text, HasSubstr("ends the run: NCCL_IB_TIMEOUT=14"));
+    const json report = json::parse(doctor_json(machine).dump());
+    EXPECT_EQ(
+        report["nccl_settings"],
+        json::parse(R"([{"name": "NCCL_IB_TIMEOUT", "value": "14", "origin": "environment"}])"));
+    EXPECT_THAT(printed(machine_of(loader)), Not(HasSubstr("settings of NCCL")));
 }
 
 TEST(Doctor, ReportsTwoGpus) {

@@ -221,8 +221,8 @@ TraceCalibration calibrated(const World& world, const std::string& name,
     return calibrate_to_trace(path, {}, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
 }
 
-const ShiftedConstant* constant_of(const TraceCalibration& found, const std::string& key) {
-    for (const ShiftedConstant& constant : found.constants)
+const FoundConstant* constant_of(const TraceCalibration& found, const std::string& key) {
+    for (const FoundConstant& constant : found.constants)
         if (constant.key == key) return &constant;
     return nullptr;
 }
@@ -241,7 +241,7 @@ TEST(TraceCalibration, FindsWhatAStackTakesOverTheModel) {
     for (const auto& [key, over] : {std::pair{"training.kernel_factor", 1.3},
                                     std::pair{"training.attention_factor", 1.6 / 1.3},
                                     std::pair{"training.memory_kernel_factor", 2.0 / 1.3}}) {
-        const ShiftedConstant* constant = constant_of(found, key);
+        const FoundConstant* constant = constant_of(found, key);
         ASSERT_NE(constant, nullptr) << key;
         EXPECT_NEAR(constant->after / constant->before, over, 1e-5) << key;
     }
@@ -257,7 +257,7 @@ TEST(TraceCalibration, FindsTheHostsLaunchesByWhatADeviceWaits) {
         world, "late.orrery", [](plan::OpKind) { return 1.0; }, kLate);
     const auto ops = static_cast<double>(world.described.programs.front().op.size());
     EXPECT_NEAR(found.measured_wait_s, ops * sim::to_seconds(kLate), 1e-9);
-    const ShiftedConstant* launch = constant_of(found, "training.launch_us");
+    const FoundConstant* launch = constant_of(found, "training.launch_us");
     ASSERT_NE(launch, nullptr);
     // Every op was waited for so long beyond what it took: a launch is at least that.
     EXPECT_GT(launch->after, 100);
@@ -270,8 +270,8 @@ TEST(TraceCalibration, FindsLinksByTheirCollectives) {
     const World world({"layout.tensor_parallel=8", "layout.pipeline_parallel=1"});
     const auto factor = [](plan::OpKind kind) { return plan::is_communication(kind) ? 1.5 : 1.0; };
     const TraceCalibration found = calibrated(world, "links.orrery", factor, 0);
-    const ShiftedConstant* bandwidth = constant_of(found, "cluster.intra_node.bandwidth_GBps");
-    const ShiftedConstant* latency = constant_of(found, "cluster.intra_node.latency_us");
+    const FoundConstant* bandwidth = constant_of(found, "cluster.intra_node.bandwidth_GBps");
+    const FoundConstant* latency = constant_of(found, "cluster.intra_node.latency_us");
     ASSERT_NE(bandwidth, nullptr);
     ASSERT_NE(latency, nullptr);
     EXPECT_NEAR(bandwidth->before / bandwidth->after, latency->after / latency->before, 1e-9);

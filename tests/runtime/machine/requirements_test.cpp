@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 // With the kernels of CUDA 13, whatever this build has.
 Machine machine_of(FakeLoader& loader) {
-    Machine machine = inspect_machine(loader, fake_host());
+    Machine machine = inspect_machine(loader, fake_host(), {});
     machine.built_with_cuda = "13.0.88";
     machine.processor.kernels = "v3";
     return machine;
