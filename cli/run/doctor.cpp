@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/doctor_report.hpp"
+#include "cli/run/preflight.hpp"
 #include "cli/run_subcommands.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
@@ -19,13 +20,38 @@ class Doctor : public Subcommand {
     std::string name() const override { return kDoctor.name; }
     std::string summary() const override { return kDoctor.summary; }
     std::vector<std::string> examples() const override {
-        return {kDoctor.example, "doctor --backend cuda", "doctor --json"};
+        return {kDoctor.example, "doctor --backend cuda", "doctor --json",
+                "doctor scenarios/runs/tiny-gpt.json --preflight",
+                "srun orrery doctor run.json --preflight --backend cuda"};
     }
 
     void declare(CLI::App& app) override {
+        input_.declare(app, files());
+        CLI::Option* file = app.get_option("FILE")->required(false)->description(
+            "With --preflight: the scenario of the run");
+        CLI::Option* preflight =
+            app.add_flag("--preflight", preflight_,
+                         "Have the run's ranks time products, memory, links of every pair and an "
+                         "all-reduce, and name what is slow: exit code 7 if anything is")
+                ->needs(file);
+        file->needs(preflight);
+        app.add_option("--tolerance", options_.tolerance_percent,
+                       "How much longer than its like a rank or a pair may take (default: 10)")
+            ->type_name("PERCENT")
+            ->check(CLI::Range(0.0, 10'000.0))
+            ->check(is_number)
+            ->needs(preflight);
+        app.add_option("--steps", options_.steps,
+                       "How often all is timed (default: some seconds of it)")
+            ->type_name("N")
+            ->check(CLI::Range(1, 100'000))
+            ->needs(preflight);
+        declare_ranks(app, options_.backend);
         app.add_option("--backend", backend_,
-                       fmt::format("Whether this one is ready, {}: exit code 6 if not",
-                                   fmt::join(runtime::backend_names(), " or ")))
+                       fmt::format("Whether this one is ready, {}: exit code 6 if not; with "
+                                   "--preflight what performs it (default: {})",
+                                   fmt::join(runtime::backend_names(), " or "),
+                                   runtime::backend_names().front()))
             ->type_name("NAME")
             ->check(CLI::IsMember(runtime::backend_names()));
         app.add_flag("--json", json_, "Print one JSON object");
@@ -34,6 +60,12 @@ class Doctor : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
+        if (preflight_) {
+            options_.backend.command = name();
+            options_.json = json_;
+            if (!backend_.empty()) options_.backend.backend = backend_;
+            return run_preflight(options_, input_, console);
+        }
         const runtime::BackendRow* asked = nullptr;
         if (!backend_.empty()) asked = &runtime::backend_named(backend_);
         runtime::SystemLoader loader;
@@ -48,7 +80,10 @@ class Doctor : public Subcommand {
     }
 
   private:
+    ScenarioInput input_;
+    PreflightOptions options_;
     std::string backend_;
+    bool preflight_ = false;
     bool json_ = false;
 };
 

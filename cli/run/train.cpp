@@ -10,7 +10,6 @@
 #include "cli/quantity.hpp"
 #include "cli/run/expected_step.hpp"
 #include "cli/run/first_weights.hpp"
-#include "cli/run/for_backends.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
 #include "cli/run/supervisor/supervise.hpp"
@@ -92,39 +91,12 @@ class Train : public Subcommand {
                fmt::format("What performs the run: {}", fmt::join(runtime::backend_names(), ", ")))
             ->type_name("NAME")
             ->check(CLI::IsMember(runtime::backend_names()));
-        app.add_option(
-               "--ranks-per-gpu", backend_.ranks_per_gpu,
-               "Start so many ranks on each GPU, as processes (default: 1); with more than 1, to "
-               "see that results are right, not how fast")
-            ->type_name("N")
-            ->check(CLI::Range(1, 64));
+        declare_ranks(app, backend_);
         files().reads(
             app.add_option("--expect", backend_.expect_file,
                            "A predicted trace: a call that takes much longer than there ends the "
-                           "run (default: after 10 minutes)")
+                           "run; --timeout is for calls that it does not have")
                 ->type_name("TRACE"));
-        app.add_option(
-               "--timeout", backend_.timeout_s,
-               "A call that waits so long for other ranks ends the run (default: 600); with "
-               "--expect, calls that it does not have")
-            ->type_name("SECONDS")
-            ->check(CLI::Range(0.1, 1e6))
-            ->check([](const std::string& text) {  // NaN is in every range of CLI11
-                return text.find_first_of("nN") == std::string::npos ? "" : "not a number";
-            });
-        app.add_option(
-               "--launcher", backend_.launcher,
-               "What has started this process as one rank of many: auto (by its variables), "
-               "torchrun, open-mpi, slurm; none: all ranks are in this process")
-            ->type_name("NAME")
-            ->check(CLI::IsMember(
-                std::vector<std::string>{"auto", "torchrun", "open-mpi", "slurm", "none"}));
-        app.add_option(
-               "--transport", backend_.transport,
-               "What carries messages between CPU ranks that are processes: auto (MPI under "
-               "mpirun where it is built in, else TCP), tcp, mpi")
-            ->type_name("NAME")
-            ->check(CLI::IsMember(std::vector<std::string>{"auto", "tcp", "mpi"}));
         files()
             .writes(app, "--flight-record", flight_record_, flight_record_output(),
                     "Folder for the last ops of each rank of a run that ends badly (default: "
@@ -139,10 +111,7 @@ class Train : public Subcommand {
     int run(Console& console) override {
         backend_.time_ops = !trace_file_.empty();
         backend_.flight_record = flight_record_.path();
-        if (backend_.ranks_per_gpu > 0 && !row().shares_devices)
-            throw UsageError(for_backends("--ranks-per-gpu", [](const runtime::BackendRow& row) {
-                return row.shares_devices;
-            }));
+        require_shared_devices(backend_);
         if (!supervision_.asked && !(supervision_.launch + supervision_.ranks_left).empty())
             throw UsageError("--launch and --ranks-left are for --supervise");
         const auto launch = launched_rank(backend_);
@@ -254,7 +223,7 @@ class Train : public Subcommand {
         std::optional<trace::Trace> expected;
         if (!backend_.expect_file.empty()) expected = expected_step(backend_.expect_file, run);
         const auto records = flight_records(backend_, scenario);
-        const auto backend = make_backend(backend_, run, console, *records);
+        const auto backend = make_backend(backend_, run, console, records.get());
         output.started(run);
         const trace::Trace* expected_or_none = expected ? &*expected : nullptr;
         if (!launch || launch->rank == 0)

@@ -6,9 +6,12 @@
 #include <chrono>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
+#include "cli/run/for_backends.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/train_ranks.hpp"
+#include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
@@ -35,11 +38,11 @@ runtime::Carrier carrier_of(const BackendOptions& options) {
 }
 
 // Busy with something that does not communicate, where the run has ended: nobody waits for it.
-void end_process(const runtime::Launch& launch, const runtime::FlightRecords& records,
-                 const std::string& reason) {
-    const std::string busy = records.unfinished();
-    say_of_run(fmt::format("rank {} was busy with {}: {}", launch.rank,
-                           busy.empty() ? "no op" : busy, reason));
+void end_process(const runtime::Launch& launch, const runtime::FlightRecords* records,
+                 const SayOfRun& say, const std::string& reason) {
+    const std::string busy = records != nullptr ? records->unfinished() : "";
+    say(fmt::format("rank {} was busy with {}: {}", launch.rank, busy.empty() ? "no op" : busy,
+                    reason));
     _exit(kExitDevice);
 }
 
@@ -87,6 +90,40 @@ plan::Diagnostic keeps_no_such_states(const std::string& file) {
 
 }  // namespace
 
+std::string is_number(const std::string& text) {
+    return text.find_first_of("nN") == std::string::npos ? "" : "not a number";
+}
+
+void declare_ranks(CLI::App& app, BackendOptions& options) {
+    app.add_option("--ranks-per-gpu", options.ranks_per_gpu,
+                   "Start so many ranks on each GPU, as processes (default: 1); with more than 1, "
+                   "to see that results are right, not how fast")
+        ->type_name("N")
+        ->check(CLI::Range(1, 64));
+    app.add_option("--timeout", options.timeout_s,
+                   "A call that waits so long for other ranks ends the run (default: 600)")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.1, 1e6))
+        ->check(is_number);
+    app.add_option("--launcher", options.launcher,
+                   "What has started this process as one rank of many: auto (by its variables), "
+                   "torchrun, open-mpi, slurm; none: all ranks are in this process")
+        ->type_name("NAME")
+        ->check(CLI::IsMember(
+            std::vector<std::string>{"auto", "torchrun", "open-mpi", "slurm", "none"}));
+    app.add_option("--transport", options.transport,
+                   "What carries messages between CPU ranks that are processes: auto (MPI under "
+                   "mpirun where it is built in, else TCP), tcp, mpi")
+        ->type_name("NAME")
+        ->check(CLI::IsMember(std::vector<std::string>{"auto", "tcp", "mpi"}));
+}
+
+void require_shared_devices(const BackendOptions& options) {
+    const auto shares = [](const runtime::BackendRow& row) { return row.shares_devices; };
+    if (options.ranks_per_gpu > 0 && !shares(runtime::backend_named(options.backend)))
+        throw UsageError(for_backends("--ranks-per-gpu", shares));
+}
+
 std::optional<runtime::Launch> launched_rank(const BackendOptions& options) {
     if (options.launcher == "none") return std::nullopt;
     std::optional<runtime::Launcher> only;
@@ -123,7 +160,7 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
 }
 
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
-                                               Console& console, runtime::FlightRecords& records) {
+                                               Console& console, runtime::FlightRecords* records) {
     runtime::BackendRequest request;
     request.launch = launched_rank(options);
     request.threads_per_rank = run.threads_per_rank;
@@ -133,19 +170,21 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, co
     request.timeouts = timeouts_of(options);
     request.carrier = carrier_of(options);
     request.nccl = run.scenario.run.nccl;
-    request.records = &records;
+    request.records = records;
     request.settings = [&console](const std::string& line) { console.err << line << '\n'; };
-    request.waiting = say_of_run;
-    request.failed = say_of_run;
+    const SayOfRun say = say_of_run(options);
+    request.waiting = say;
+    request.failed = say;
     if (const auto& launch = request.launch) {
-        request.connected = [launch = *launch, &console,
+        request.connected = [launch = *launch, &console, command = options.command,
                              timeouts = request.timeouts](const runtime::ProcessWorld& world) {
             InterruptWatch::ranks_have_met();
             if (launch.rank == 0)
-                console.err << "orrery train: " << ranks_line(launch, world, timeouts) << std::endl;
+                console.err << "orrery " << command << ": " << ranks_line(launch, world, timeouts)
+                            << std::endl;
         };
-        request.overdue = [launch = *launch, &records](const std::string& reason) {
-            end_process(launch, records, reason);
+        request.overdue = [launch = *launch, records, say](const std::string& reason) {
+            end_process(launch, records, say, reason);
         };
     }
     return runtime::backend_named(options.backend).make(request);

@@ -9,14 +9,20 @@
 
 #include "cli/console.hpp"
 #include "cli/run/train_run.hpp"
+#include "cli/run_subcommands.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "runtime/backends/registry.hpp"
 #include "runtime/flight/flight_records.hpp"
 #include "runtime/launch/launch.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace orrery::cli {
 
 struct BackendOptions {
+    std::string command{kTrain.name};  // whose run it is: "orrery train: …"
     std::string backend{runtime::backends().front().name};
     int ranks_per_gpu = 0;    // 0: not asked for
     std::string expect_file;  // a trace that says how long calls take; empty: none
@@ -27,6 +33,15 @@ struct BackendOptions {
     bool check_memory = false;
     bool time_ops = false;  // a trace is wanted
 };
+
+// A check of CLI11, in each of whose ranges NaN is: "" or what is wrong.
+std::string is_number(const std::string& text);
+
+// Adds what says where ranks are and how they meet: --ranks-per-gpu, --timeout, --launcher,
+// --transport.
+void declare_ranks(CLI::App& app, BackendOptions& options);
+// Throws UsageError for --ranks-per-gpu of ranks on the host.
+void require_shared_devices(const BackendOptions& options);
 
 // A rank of a run that a launcher started; none where this process has all of them. Throws
 // runtime::LaunchError.
@@ -46,8 +61,8 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
 
 // NCCL's settings are exported here, and told on console.err. Throws runtime::DeviceError where a
 // device is missing, trace::TraceError for the trace of `expect_file`. The console and `records`
-// must outlive the backend.
+// (null: none are written) must outlive the backend.
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
-                                               Console& console, runtime::FlightRecords& records);
+                                               Console& console, runtime::FlightRecords* records);
 
 }  // namespace orrery::cli

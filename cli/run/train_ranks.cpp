@@ -125,12 +125,15 @@ std::string flight_folder(const BackendOptions& options, const plan::Scenario& s
 
 std::unique_ptr<runtime::FlightRecords> flight_records(const BackendOptions& options,
                                                        const plan::Scenario& scenario) {
-    return std::make_unique<runtime::FlightRecords>(flight_folder(options, scenario), say_of_run);
+    return std::make_unique<runtime::FlightRecords>(flight_folder(options, scenario),
+                                                    say_of_run(options));
 }
 
-void say_of_run(const std::string& line) {
-    const std::string text = "orrery train: " + line + "\n";
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody to tell
+SayOfRun say_of_run(const BackendOptions& options) {
+    return [command = options.command](const std::string& line) {
+        const std::string text = fmt::format("orrery {}: {}\n", command, line);
+        if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody to tell
+    };
 }
 
 }  // namespace orrery::cli

@@ -2,6 +2,7 @@
 // user is told of them, and what a run that ends badly leaves.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,7 +30,8 @@ std::string flight_folder(const BackendOptions& options, const plan::Scenario& s
 std::unique_ptr<runtime::FlightRecords> flight_records(const BackendOptions& options,
                                                        const plan::Scenario& scenario);
 
-// A line on stderr, from any thread, that no other one breaks.
-void say_of_run(const std::string& line);
+// "orrery train: …", a line on stderr, from any thread, that no other one breaks.
+using SayOfRun = std::function<void(const std::string& line)>;
+SayOfRun say_of_run(const BackendOptions& options);
 
 }  // namespace orrery::cli

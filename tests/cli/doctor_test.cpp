@@ -123,5 +123,65 @@ TEST(Doctor, ExitsWithSixWhereTheBackendIsNotReady) {
     EXPECT_EQ(doctor("--backend tpu").code, 2);
 }
 
+const std::string kTinyGpt = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/tiny-gpt.json";
+
+// Of two ranks.
+Outcome preflight(const std::string& options) {
+    return doctor(
+        fmt::format("--preflight {} --set layout.data_parallel=2 --set "
+                    "layout.tensor_parallel=1 --set layout.pipeline_parallel=1 {}",
+                    kTinyGpt, options));
+}
+
+TEST(DoctorPreflight, TimesWhatTheRanksOfARunDo) {
+    const Outcome outcome = preflight("--steps 1 --tolerance 10000 --json");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const json report = json::parse(outcome.out);
+    EXPECT_EQ(report["backend"], "cpu");
+    EXPECT_EQ(report["steps"], 1);
+    EXPECT_EQ(report["tolerance"], 100);
+    EXPECT_EQ(report["hosts"].size(), 2U);
+    EXPECT_EQ(report["slow"], json::array());
+    std::vector<std::string> checks;
+    for (const json& check : report["checks"]) {
+        checks.push_back(check["check"]);
+        const bool of_ranks = check["check"] == "product" || check["check"] == "memory";
+        EXPECT_EQ(check["timings"].size(), of_ranks ? 2U : 1U);
+        for (const json& timing : check["timings"]) {
+            const double seconds = timing["time_s"], expected = timing["expected_s"];
+            EXPECT_GT(seconds, 0);
+            EXPECT_NEAR(timing["slowdown"].get<double>() * check["over_profile"].get<double>(),
+                        seconds / expected, 1e-9 * seconds / expected);
+        }
+    }
+    EXPECT_THAT(checks, ::testing::ElementsAre("product", "memory", "pair", "all_reduce"));
+    // A message of 16 MiB, sum of 32 MiB over two ranks: 2 (n - 1) / n = 1 time its bytes.
+    for (const auto& [check, bytes] : {std::pair{2, 16 << 20}, std::pair{3, 32 << 20}}) {
+        const json& of = report["checks"][check];
+        EXPECT_EQ(of["bytes"], bytes);
+        const double rate = of["timings"][0]["bytes_per_s"], seconds = of["timings"][0]["time_s"];
+        EXPECT_NEAR(rate * seconds, bytes, 1e-6 * bytes);
+    }
+}
+
+// No two ranks take as long to the nanosecond.
+TEST(DoctorPreflight, EndsWithSevenWhereSomethingIsSlow) {
+    const Outcome outcome = preflight("--steps 1 --tolerance 0");
+    EXPECT_EQ(outcome.code, 7) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("preflight of 2 cpu ranks on 1 node, 1 step\n"));
+    EXPECT_THAT(outcome.out, HasSubstr("\nslow: more than 0.0 % longer than its like\n"));
+    EXPECT_THAT(outcome.out, ::testing::ContainsRegex("rank [01] on .*x the time of the others\n"));
+}
+
+TEST(DoctorPreflight, RefusesWhatItCannotDo) {
+    for (const std::string& words :
+         {std::string("--preflight"), kTinyGpt, std::string("--tolerance 5"),
+          std::string("--steps 5"), kTinyGpt + " --preflight --tolerance nan",
+          kTinyGpt + " --preflight --ranks-per-gpu 2"})
+        EXPECT_EQ(doctor(words).code, 2) << words;
+    EXPECT_EQ(doctor("--preflight nowhere.json").code, 5);
+    EXPECT_EQ(preflight("--set layout.tensor_parallel=3").code, 3);
+}
+
 }  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::cli
