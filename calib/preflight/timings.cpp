@@ -171,7 +171,7 @@ Measured measure(const PreflightPlan& plan, runtime::Backend& backend, const Ste
         }
         std::vector<std::byte> message;
         const auto messages = seat.control().gather(bytes_of(own, message));
-        seat.control().barrier();
+        seat.control().finish();
         if (seat.rank() != 0) return;
         std::vector<std::vector<StepTimes>> by_step(static_cast<std::size_t>(steps.counted));
         for (std::size_t rank = 0; rank < messages.size(); ++rank)

@@ -137,6 +137,32 @@ TEST_F(LaunchedRun, TorchrunsRanksTrainWhatThreadsDo) {
     }
 }
 
+// Each of four ranks meets the three others, and the first one tells what came of it.
+TEST_F(LaunchedRun, TorchrunsRanksCheckTheMachineFirst) {
+    const std::int64_t port = runtime::free_loopback_port();
+    std::vector<std::unique_ptr<Running>> ranks;
+    for (std::int64_t each = 0; each < kRanks; ++each) {
+        Words all = words({"--preflight", "--json", "--steps", "2", "--tolerance", "10000"});
+        all[1] = "doctor";
+        ranks.push_back(std::make_unique<Running>(all, torchruns_settings(each, kRanks, port),
+                                                  folder_, err_of(each)));
+    }
+    for (std::int64_t each = 0; each < kRanks; ++each) {
+        const Outcome outcome = ranks[static_cast<std::size_t>(each)]->outcome();
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        if (each > 0) {
+            EXPECT_EQ(outcome.out + outcome.err, "");
+            continue;
+        }
+        EXPECT_THAT(outcome.err, StartsWith("orrery doctor: 4 processes, started by torchrun"));
+        const json report = json::parse(outcome.out);
+        EXPECT_EQ(report["hosts"].size(), 4U);
+        EXPECT_EQ(report["checks"][2]["check"], "pair");
+        EXPECT_EQ(report["checks"][2]["timings"].size(), 6U);  // 4 · 3 / 2
+    }
+    EXPECT_FALSE(fs::exists(folder_ + "/flight-record"));
+}
+
 // Of a process, where it waits for connections over TCP (IPv4).
 std::vector<std::int64_t> listening_ports(pid_t process) {
     const std::string folder = fmt::format("/proc/{}", process);
