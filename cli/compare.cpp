@@ -14,6 +14,7 @@
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
+#include "sim/fleet/goodput.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
 #include "trace/formats/chrome.hpp"
@@ -114,6 +115,7 @@ class Compare : public Subcommand {
             *read.scenario, profile, {false, costs ? &*costs : nullptr}, read.resolved_json);
         if (!prediction.stuck.empty())
             throw std::runtime_error("the plan deadlocks\n" + prediction.stuck);
+        prediction.trace.facts.storage = sim::storage_facts(*read.scenario, prediction);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         return {std::move(prediction.trace), fmt::format("{}, simulated", input_.arguments())};
     }

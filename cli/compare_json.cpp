@@ -68,6 +68,19 @@ Json ops_json(const std::vector<compare::OpComparison>& ops, std::size_t top) {
     return json;
 }
 
+// Of what either side says.
+Json storage_json(const compare::Comparison& comparison) {
+    Json json = Json::object();
+    for (const auto& [name, value] : trace::kStorageFacts) {
+        const auto& predicted = comparison.predicted_storage.*value;
+        const auto& measured = comparison.measured_storage.*value;
+        if (!predicted && !measured) continue;
+        json[std::string(name)] = {{"predicted", or_null(predicted)},
+                                   {"measured", or_null(measured)}};
+    }
+    return json;
+}
+
 }  // namespace
 
 std::string comparison_json(const ComparisonReport& report) {
@@ -83,6 +96,7 @@ std::string comparison_json(const ComparisonReport& report) {
     json["ranks"] = comparison.ranks;
     json["step"] = step_json(comparison);
     json["memory"] = memory_json(comparison.memory);
+    json["storage"] = storage_json(comparison);
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         json["accounts"][std::string(trace::name(static_cast<trace::Account>(a)))] =
             pair_json(comparison.accounts[a]);

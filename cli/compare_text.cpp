@@ -176,6 +176,33 @@ std::string memory_text(const compare::MemoryComparison& memory, const Console& 
     return heading("memory of the rank with the most", console) + table.text();
 }
 
+// A size, and what it takes, as rates: saved bytes are written behind the stall.
+std::string storage_text(const compare::Comparison& comparison, const Console& console) {
+    const trace::StorageFacts& predicted = comparison.predicted_storage;
+    const trace::StorageFacts& measured = comparison.measured_storage;
+    if (measured.empty()) return "";
+    TextTable table({Align::left, Align::right, Align::right, Align::right});
+    table.add({"", "predicted", "measured", "error"});
+    using Value = trace::StorageFacts::Value;
+    const auto add = [&](const char* name, const Value& p, const Value& m, const auto& text) {
+        if (!m) return;
+        table.add({name, p ? text(*p) : "unknown", text(*m),
+                   p && *m > 0 ? error_text((*p - *m) / *m * 100) : ""});
+    };
+    const auto rate = [](const Value& bytes, const Value& seconds) -> Value {
+        if (!bytes || !seconds || *seconds == 0) return std::nullopt;
+        return *bytes / *seconds;
+    };
+    const auto rate_text = [](double bytes) { return bytes_text(bytes) + "/s"; };
+    add("wait for data, a step", predicted.data_wait_s, measured.data_wait_s, seconds_text);
+    add("checkpoint", predicted.save_bytes, measured.save_bytes, bytes_text);
+    add("  training waits", predicted.save_stall_s, measured.save_stall_s, seconds_text);
+    add("  written at", rate(predicted.save_bytes, predicted.save_write_s),
+        rate(measured.save_bytes, measured.save_write_s), rate_text);
+    add("loaded in", predicted.load_s, measured.load_s, seconds_text);
+    return heading("data and checkpoints of the run", console) + table.text();
+}
+
 }  // namespace
 
 std::string comparison_text(const ComparisonReport& report, const Console& console) {
@@ -187,7 +214,8 @@ std::string comparison_text(const ComparisonReport& report, const Console& conso
     text += labelled("measured", report.measured);
     return text + '\n' + step_text(comparison, console) + accounts_text(comparison, console) +
            kinds_text(comparison, console) + ops_text(report, console) +
-           streams_text(comparison, console) + memory_text(comparison.memory, console);
+           streams_text(comparison, console) + memory_text(comparison.memory, console) +
+           storage_text(comparison, console);
 }
 
 }  // namespace orrery::cli

@@ -8,6 +8,7 @@
 #include "cli/measured_costs.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/subcommand.hpp"
+#include "sim/fleet/goodput.hpp"
 #include "sim/replay/measured.hpp"
 
 namespace orrery::cli {
@@ -49,6 +50,7 @@ Simulation simulated(plan::ReadResult read, const SimulationQuestion& question) 
     answer.prediction = sim::simulate(*read.scenario, answer.profile, how, read.resolved_json);
     if (answer.prediction.prices)
         answer.prediction.trace.facts.prices = prices_text(*answer.prediction.prices);
+    answer.prediction.trace.facts.storage = sim::storage_facts(*read.scenario, answer.prediction);
     answer.read = std::move(read);
     return answer;
 }

@@ -35,6 +35,10 @@ void check_facts(const RunFacts& facts) {
             ORRERY_CHECK(of_one >= 0, "a size in a trace is negative");
     for (const double time : facts.step_times_s)
         ORRERY_CHECK(std::isfinite(time) && time >= 0, "the time of a step in a trace is none");
+    for (const StorageFact& fact : kStorageFacts) {
+        const double number = (facts.storage.*fact.value).value_or(0);
+        ORRERY_CHECK(std::isfinite(number) && number >= 0, "a storage fact of a trace is none");
+    }
 }
 
 void check_event(const Trace& trace, const Track& track, std::size_t i) {

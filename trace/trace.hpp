@@ -5,6 +5,7 @@
 // one. An event's index is the plan's op id, so that two traces of one plan can be joined.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -84,6 +85,31 @@ struct Track {
     std::int64_t represents() const;  // ranks, itself among them
 };
 
+// What a run's data and checkpoints take, of all ranks together; what is not known is not there.
+struct StorageFacts {
+    using Value = std::optional<double>;
+    Value data_wait_s;   // of a step in the mean, until the last rank had its samples
+    Value save_bytes;    // of a checkpoint in the median, as what follows
+    Value save_stall_s;  // that training stood still for it
+    Value save_write_s;  // from then until it was complete
+    Value load_bytes;
+    Value load_s;  // reading it, and looking at what was read
+    bool operator==(const StorageFacts&) const = default;
+
+    bool empty() const { return *this == StorageFacts{}; }
+};
+struct StorageFact {
+    std::string_view name;
+    StorageFacts::Value StorageFacts::*value;
+};
+inline constexpr std::array<StorageFact, 6> kStorageFacts{
+    {{"data_wait_s", &StorageFacts::data_wait_s},
+     {"save_bytes", &StorageFacts::save_bytes},
+     {"save_stall_s", &StorageFacts::save_stall_s},
+     {"save_write_s", &StorageFacts::save_write_s},
+     {"load_bytes", &StorageFacts::load_bytes},
+     {"load_s", &StorageFacts::load_s}}};
+
 // What is known of the run besides its events; what is empty, or 0, is not.
 struct RunFacts {
     std::string prices;                 // predicted: where they are from, "profile a100-80gb-sxm"
@@ -94,6 +120,7 @@ struct RunFacts {
     std::vector<std::int64_t> high_water_bytes;  // of bound offsets in the arena
     std::vector<std::int64_t> other_bytes;       // of the process, outside the arena
     std::vector<double> step_times_s;            // of the run's steps, warm-up left out
+    StorageFacts storage = {};
     bool operator==(const RunFacts&) const = default;
 };
 

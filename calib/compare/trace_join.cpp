@@ -235,6 +235,8 @@ Comparison compare_traces(const Trace& predicted, const Trace& measured) {
     comparison.kinds = join.kinds();
     comparison.ops = join.ops();
     comparison.memory = compare_memory(predicted.facts, facts);
+    comparison.predicted_storage = predicted.facts.storage;
+    comparison.measured_storage = facts.storage;
     return comparison;
 }
 

@@ -85,6 +85,7 @@ struct Comparison {
     std::vector<KindComparison> kinds;  // longest measured first
     std::vector<OpComparison> ops;      // largest absolute error first
     MemoryComparison memory;
+    trace::StorageFacts predicted_storage, measured_storage;
 };
 
 // Of what the two traces say, and nothing else. Throws PlansDiffer with all differences.

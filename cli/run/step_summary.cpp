@@ -40,4 +40,9 @@ double StepSummary::data_wait_share() const {
     return all_s_ > 0 ? waited_s_ / all_s_ : 0;
 }
 
+std::optional<double> StepSummary::data_wait_s() const {
+    if (count_ < 2) return std::nullopt;
+    return waited_s_ / static_cast<double>(count_ - 1);
+}
+
 }  // namespace orrery::cli

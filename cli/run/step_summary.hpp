@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "runtime/train/trainer.hpp"
@@ -25,6 +26,8 @@ class StepSummary {
     double time_s() const;
     // Of the time of all steps but the first, before which nothing can be read ahead.
     double data_wait_share() const;
+    // The same in seconds, of a step in the mean; nothing of one step alone.
+    std::optional<double> data_wait_s() const;
 
   private:
     std::int64_t count_ = 0;

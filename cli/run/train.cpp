@@ -297,6 +297,8 @@ class Train : public Subcommand {
         runtime::RunHealth health(
             run.scenario, {run.ranks_take_turns(), expected},
             [&](const runtime::HealthNotice& notice) { output.noticed(run, notice); });
+        std::vector<runtime::CheckpointReport> checkpoints;
+        std::optional<runtime::ResumptionReport> resumption;
         options.ends_where_not_finite = true;
         options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
         if (options.checkpoint) {
@@ -305,8 +307,15 @@ class Train : public Subcommand {
             options.checkpoint->published =
                 [&, tell = options.checkpoint->published](const runtime::CheckpointReport& report) {
                     health.saved(report);
+                    checkpoints.push_back(report);
                     tell(report);
                 };
+            options.checkpoint->resumed = [&, tell = options.checkpoint->resumed](
+                                              const runtime::CheckpointReader& from,
+                                              const runtime::ResumptionReport& report) {
+                resumption = report;
+                tell(from, report);
+            };
         }
         options.first_weights = first_weights(run);
         StepSummary steps;
@@ -332,7 +341,13 @@ class Train : public Subcommand {
             return kExitOk;
         }
         const bool interrupted = interrupt.asked() && steps.last().step < run.steps;
-        TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
+        TrainEnd end{steps,
+                     result.memory,
+                     other_bytes_by_rank(result.memory),
+                     interrupted,
+                     std::nullopt,
+                     resumption,
+                     std::move(checkpoints)};
         if (steps.last().samples == run.scenario.layout.global_batch_size)
             end.forecast = forecast_of(run, input_);
         if (!trace_file_.empty()) {

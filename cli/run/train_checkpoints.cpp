@@ -63,9 +63,10 @@ std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run
             path);
     };
     const runtime::SavedData data = options.data;
-    options.resumed = [&run, &output, &console, data](const runtime::CheckpointReader& from) {
+    options.resumed = [&run, &output, &console, data](const runtime::CheckpointReader& from,
+                                                      const runtime::ResumptionReport& report) {
         warn_of_other_data(from.manifest().data, data, console);
-        output.resumed(run, from);
+        output.resumed(run, from, report);
     };
     options.published = [&run, &output](const runtime::CheckpointReport& report) {
         output.checkpointed(run, report);

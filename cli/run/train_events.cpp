@@ -58,12 +58,15 @@ class TrainEvents : public TrainOutput {
         print(event);
     }
 
-    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint,
+                 const runtime::ResumptionReport& report) override {
         const runtime::Progress& progress = checkpoint.manifest().progress;
         print({{"event", "resume"},
                {"step", progress.step},
                {"path", checkpoint.path()},
-               {"consumed_samples", progress.consumed_samples}});
+               {"consumed_samples", progress.consumed_samples},
+               {"bytes", report.bytes},
+               {"load_s", report.load_s}});
     }
 
     void checkpointed(const TrainRun&, const runtime::CheckpointReport& report) override {

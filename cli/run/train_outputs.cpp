@@ -15,8 +15,9 @@ class TrainOutputs : public TrainOutput {
     void stepped(const TrainRun& run, const runtime::StepReport& step) override {
         each(&TrainOutput::stepped, run, step);
     }
-    void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint) override {
-        each(&TrainOutput::resumed, run, checkpoint);
+    void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint,
+                 const runtime::ResumptionReport& report) override {
+        each(&TrainOutput::resumed, run, checkpoint, report);
     }
     void checkpointed(const TrainRun& run, const runtime::CheckpointReport& report) override {
         each(&TrainOutput::checkpointed, run, report);

@@ -103,7 +103,8 @@ class TrainProgress : public TrainOutput {
         if (step.skipped != runtime::Skipped::no) keep_line();  // worth more than a moment
     }
 
-    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint,
+                 const runtime::ResumptionReport&) override {
         console_.out << line("resumed", fmt::format("after step {}, from {}",
                                                     whole_text(checkpoint.manifest().progress.step),
                                                     checkpoint.path()))

@@ -119,7 +119,8 @@ class NoOutput : public TrainOutput {
   public:
     void started(const TrainRun&) override {}
     void stepped(const TrainRun&, const runtime::StepReport&) override {}
-    void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
+    void resumed(const TrainRun&, const runtime::CheckpointReader&,
+                 const runtime::ResumptionReport&) override {}
     void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
     void interval_chosen(const TrainRun&, const runtime::IntervalChoice&) override {}
     void noticed(const TrainRun&, const runtime::HealthNotice&) override {}
@@ -135,6 +136,37 @@ std::unique_ptr<TrainOutput> no_output() {
     return std::make_unique<NoOutput>();
 }
 
+namespace {
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+trace::StorageFacts storage_of(const TrainEnd& end) {
+    trace::StorageFacts facts;
+    facts.data_wait_s = end.steps.data_wait_s();
+    if (!end.checkpoints.empty()) {
+        const auto of_all = [&](auto value) {
+            std::vector<double> values;
+            for (const runtime::CheckpointReport& report : end.checkpoints)
+                values.push_back(static_cast<double>(report.*value));
+            return median(std::move(values));
+        };
+        facts.save_bytes = of_all(&runtime::CheckpointReport::bytes);
+        facts.save_stall_s = of_all(&runtime::CheckpointReport::stall_s);
+        facts.save_write_s = of_all(&runtime::CheckpointReport::write_s);
+    }
+    if (end.resumption) {
+        facts.load_bytes = static_cast<double>(end.resumption->bytes);
+        facts.load_s = end.resumption->load_s;
+    }
+    return facts;
+}
+
+}  // namespace
+
 trace::RunFacts facts_of(const TrainRun& run, const TrainEnd& end) {
     trace::RunFacts facts;
     facts.backend = run.placement.backend;
@@ -145,6 +177,7 @@ trace::RunFacts facts_of(const TrainRun& run, const TrainEnd& end) {
     }
     facts.other_bytes = end.other_bytes;
     facts.step_times_s = end.steps.times_s();
+    facts.storage = storage_of(end);
     return facts;
 }
 

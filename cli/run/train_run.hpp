@@ -81,6 +81,8 @@ struct TrainEnd {
     std::vector<std::int64_t> other_bytes;           // by rank
     bool interrupted = false;
     std::optional<StepForecast> forecast = {};  // of ranks on cores of this computer
+    std::optional<runtime::ResumptionReport> resumption = {};
+    std::vector<runtime::CheckpointReport> checkpoints = {};
 };
 
 // By rank: of the device's memory what is in use beside the arena; where ranks are threads of this
@@ -120,7 +122,8 @@ class TrainOutput {
     virtual ~TrainOutput() = default;
     virtual void started(const TrainRun& run) = 0;
     virtual void stepped(const TrainRun& run, const runtime::StepReport& step) = 0;
-    virtual void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint) = 0;
+    virtual void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint,
+                         const runtime::ResumptionReport& report) = 0;
     virtual void checkpointed(const TrainRun& run, const runtime::CheckpointReport& report) = 0;
     virtual void interval_chosen(const TrainRun& run, const runtime::IntervalChoice& choice) = 0;
     virtual void noticed(const TrainRun& run, const runtime::HealthNotice& notice) = 0;

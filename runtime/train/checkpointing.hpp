@@ -31,6 +31,12 @@ struct CheckpointReport {
     double write_s = 0;      // from then to its publication
 };
 
+// One that a run goes on from.
+struct ResumptionReport {
+    double load_s = 0;       // reading it, and looking at what was read, until the last rank had
+    std::int64_t bytes = 0;  // that were read: of all shards
+};
+
 struct CheckpointOptions {
     std::string path;
     std::int64_t every_steps = 1;       // 0: by what is measured; the last step is saved as well
@@ -51,7 +57,7 @@ struct CheckpointOptions {
     // On rank 0, where checkpoints of a run are there that this one does not go on with.
     std::function<void()> found_earlier;
     // On rank 0, before the first step, and between steps.
-    std::function<void(const CheckpointReader&)> resumed;
+    std::function<void(const CheckpointReader&, const ResumptionReport&)> resumed;
     std::function<void(const CheckpointReport&)> published;
     std::function<void(const IntervalChoice&)> chosen;  // another interval than before
 };

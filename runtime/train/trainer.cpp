@@ -485,13 +485,19 @@ TrainResult train(const plan::TrainingFacts& facts, const PlanOfBatch& plan_of,
         if (options.checkpoint) {
             const CheckpointOptions& checkpoint = *options.checkpoint;
             folder.emplace(checkpoint, seat.control());
+            const Clock::time_point begun = Clock::now();
             const auto newest =
                 checkpoint.resume ? newest_checkpoint(checkpoint, seat.control()) : nullptr;
             if (newest) {
                 consumed = newest->manifest().progress.consumed_samples;
                 first = newest->manifest().progress.step + 1;
                 run.resume(*newest, facts.batch.at(consumed));
-                if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
+                seat.control().barrier();
+                ResumptionReport resumption;
+                resumption.load_s = std::chrono::duration<double>(Clock::now() - begun).count();
+                for (const Shard& shard : newest->manifest().shards)
+                    resumption.bytes += shard.bytes;
+                if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest, resumption);
             }
             checkpoints.emplace(checkpoint, *folder, control, first - 1);
             run.prepare(*checkpoints, facts.batch.at(consumed));

@@ -233,6 +233,23 @@ std::int64_t steps_of_run(const plan::Scenario& scenario) {
     return scenario.run.steps;
 }
 
+trace::StorageFacts storage_facts(const plan::Scenario& scenario, const Prediction& prediction) {
+    trace::StorageFacts facts;
+    if (!scenario.storage || !prediction.stuck.empty()) return facts;
+    const CheckpointCost checkpoint = checkpoint_cost(scenario, prediction.conserved.parameters);
+    const auto tokens = static_cast<double>(std::max<std::int64_t>(1, steps_of_run(scenario)) *
+                                            prediction.conserved.tokens_per_step);
+    const DataFeed feed = data_feed(scenario, prediction.throughput.tokens_per_s, tokens);
+    facts.data_wait_s = (feed.stretch - 1) * prediction.step.time_s;
+    facts.save_bytes = checkpoint.bytes;
+    facts.save_stall_s = checkpoint.copy_s;
+    if (scenario.reliability) *facts.save_stall_s += scenario.reliability->save_overhead_s;
+    facts.save_write_s = checkpoint.write_s;
+    facts.load_bytes = checkpoint.bytes;
+    facts.load_s = checkpoint.load_s;
+    return facts;
+}
+
 CheckpointCost checkpoint_cost(const plan::Scenario& scenario, std::int64_t parameters) {
     const plan::Dims dims = plan::dims_of(scenario);
     // What a step changes: weights, the optimizer's moments, main parameters where they are kept.

@@ -74,6 +74,10 @@ std::int64_t steps_of_run(const plan::Scenario& scenario);
 Goodput predict_goodput(const plan::Scenario& scenario, const Prediction& prediction,
                         double degraded_step_s, const GoodputOptions& options);
 
+// What data and checkpoints of a run that trains now should take: of the scenario's storage, saved
+// beside training. Nothing where the scenario says nothing of its storage.
+trace::StorageFacts storage_facts(const plan::Scenario& scenario, const Prediction& prediction);
+
 // Parts of it, for tests.
 CheckpointCost checkpoint_cost(const plan::Scenario& scenario, std::int64_t parameters);
 RunModel run_model(const plan::Scenario& scenario, const CheckpointCost& checkpoint);

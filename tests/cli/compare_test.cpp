@@ -48,6 +48,7 @@ trace::Trace with_facts(trace::Trace trace) {
     trace.facts.other_bytes = {150000000, 151000000, 152000000, 150000000,
                                150000000, 150000000, 150000000, 150000000};
     trace.facts.step_times_s = {0.0217, 0.0214, 0.0221};
+    trace.facts.storage = {0.0004, 1.5e8, 0.03, 0.2, 1.5e8, 0.25};
     return trace;
 }
 
@@ -112,6 +113,17 @@ TEST(Compare, JsonHasItsKeysAndSums) {
     EXPECT_EQ(result["memory"]["measured_other_bytes"], 152000000);
     EXPECT_GT(result["memory"]["predicted_peak_bytes"], 0);
     EXPECT_GT(result["memory"]["predicted_other_bytes"], 0);
+    // The scenario says nothing of its storage: nobody predicted it.
+    EXPECT_EQ(result["storage"]["load_s"], json({{"predicted", nullptr}, {"measured", 0.25}}));
+    EXPECT_EQ(result["storage"].size(), trace::kStorageFacts.size());
+    const Outcome stored = run({"compare", tiny(), measured, "--json", "--set",
+                                R"(storage={"write_GBps": 0.5, "node_GBps": 1})"});
+    ASSERT_EQ(stored.code, 0) << stored.err;
+    const json storage = json::parse(stored.out)["storage"];
+    EXPECT_NEAR(storage["save_write_s"]["predicted"].get<double>(),
+                storage["save_bytes"]["predicted"].get<double>() / 0.5e9, 1e-12);
+    EXPECT_EQ(storage["save_write_s"]["measured"], 0.2);
+    EXPECT_EQ(storage["data_wait_s"]["predicted"], 0);
     double sum = 0;
     for (const auto& [name, account] : result["accounts"].items())
         sum += account["measured_s"].get<double>();

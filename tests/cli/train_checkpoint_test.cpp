@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/world.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace ORRERY_TEST_FILE {
@@ -121,12 +122,24 @@ TEST_F(Saved, GoesOnWhereItEnded) {
     }
     fs::remove_all(path_ + "/step-00000007");
     fs::remove_all(path_ + "/step-00000006");
-    const Outcome rest = perform(arguments({"--json", "--steps", "7", "--resume"}));
+    const std::string traced = testing::TempDir() + "resumed.orrery";
+    const Outcome rest =
+        perform(arguments({"--json", "--steps", "7", "--resume", "--trace", traced}));
     ASSERT_EQ(rest.code, 0) << rest.err;
     EXPECT_EQ(rest.err, "");
     const json resumed = events_named(rest.out, "resume").at(0);
     EXPECT_EQ(resumed["step"], 4);
     EXPECT_EQ(resumed["consumed_samples"], 16);
+    // What compare holds predictions against: the same as was told, of two checkpoints the slower.
+    const std::vector<json> again = events_named(rest.out, "checkpoint");
+    ASSERT_EQ(again.size(), 2U);
+    const trace::StorageFacts facts = trace::read_trace(traced).facts.storage;
+    EXPECT_EQ(*facts.load_s, resumed["load_s"].get<double>());
+    EXPECT_EQ(*facts.load_bytes, saved[1]["bytes"].get<double>());
+    EXPECT_EQ(*facts.load_bytes, resumed["bytes"].get<double>());
+    EXPECT_EQ(*facts.save_bytes, again[0]["bytes"].get<double>());
+    EXPECT_EQ(*facts.save_write_s,
+              std::max(again[0]["write_s"].get<double>(), again[1]["write_s"].get<double>()));
     const std::vector<double> all = losses(whole.out);
     EXPECT_EQ(losses(rest.out), std::vector(all.begin() + 4, all.end()));
     const Outcome nothing_left = perform(arguments({"--json", "--steps", "7", "--resume"}));

@@ -225,6 +225,8 @@ TEST(Train, WritesTheLastStepAsATrace) {
     EXPECT_EQ(trace.facts.backend, "cpu");
     EXPECT_EQ(json(trace.facts.arena_bytes), events.back()["arena_bytes_by_rank"]);
     EXPECT_EQ(json(trace.facts.step_times_s), json::array({events[2]["time_s"]}));
+    EXPECT_EQ(*trace.facts.storage.data_wait_s, events[2]["data_wait_s"].get<double>());
+    EXPECT_FALSE(trace.facts.storage.save_bytes.has_value());
 
     EXPECT_EQ(run({"convert", path, TempDir() + fmt::format("measured-{}.json", getpid())}).code,
               0);

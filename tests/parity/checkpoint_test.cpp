@@ -355,7 +355,8 @@ TEST(Checkpoints, ARunThatIsKilledAtAnyCallOfASaveGoesOn) {
         options.checkpoint->resume = true;
         options.checkpoint->published = {};
         std::int64_t from = 0;
-        options.checkpoint->resumed = [&](const runtime::CheckpointReader& checkpoint) {
+        options.checkpoint->resumed = [&](const runtime::CheckpointReader& checkpoint,
+                                          const runtime::ResumptionReport&) {
             from = checkpoint.manifest().progress.step;
         };
         const Trained rest = train(tested, options);

@@ -196,6 +196,10 @@ RunFacts any_facts() {
                    {}};
     for (const std::int64_t size : sizes())
         facts.step_times_s.push_back(static_cast<double>(size) / 3);
+    for (const StorageFact& fact : kStorageFacts)
+        if (*rc::gen::arbitrary<bool>())
+            facts.storage.*fact.value =
+                static_cast<double>(*rc::gen::inRange<std::int64_t>(0, INT64_MAX)) / 3;
     return facts;
 }
 

@@ -244,6 +244,8 @@ TEST_F(TraceFiles, AreRefusedWhereAnEventIsNotSound) {
                 HasSubstr("expected ready_ps <= start_ps <= end_ps"));
     EXPECT_THAT(changed("\"blocker\":0", "\"blocker\":5"),
                 HasSubstr("expected \"blocker\" before"));
+    EXPECT_THAT(changed("\"step_times_s\":[]", "\"step_times_s\":[],\"storage\":{\"load_s\":-1}"),
+                HasSubstr("\"storage\" to be sizes and times"));
     EXPECT_THAT(changed("\"X\",\"pid\":1,\"tid\":2", "\"X\",\"pid\":7,\"tid\":2"),
                 HasSubstr("expected a process of the tables, found 7"));
 }

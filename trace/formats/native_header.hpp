@@ -13,6 +13,7 @@ struct NativeHeader {
     Origin origin = Origin::predicted;
     Picoseconds step_start = 0, step_end = 0;
     std::uint64_t ops = 0, programs = 0, tracks = 0, events = 0;  // counts; not yet to be believed
+    StorageFacts storage;
     // By index in the file: what the file's names mean here.
     std::vector<plan::OpKind> kinds;
     std::vector<plan::Phase> phases;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trace/formats/native_header.hpp"
+#include "trace/formats/storage_facts.hpp"
 #include "trace/sound.hpp"
 
 namespace orrery::trace::native {
@@ -39,6 +40,11 @@ class HeaderReader {
         header.phases = values<plan::Phase>(names, "phase");
         header.streams = values<plan::Stream>(names, "stream");
         header.groups = values<plan::GroupKind>(names, "group");
+        if (json.contains("storage")) {
+            const auto storage = storage_facts_of(json["storage"]);
+            if (!storage) fail("\"storage\" to be sizes and times");
+            header.storage = *storage;
+        }
         return header;
     }
 

@@ -65,6 +65,7 @@ class NativeReader {
         trace_.step_end = header.step_end;
         trace_.scenario_json = file_.unpack(1, FrameKind::scenario, 0).bytes;
         read_facts();
+        trace_.facts.storage = header.storage;
         read_ops(header);
         trace_.programs.resize(header.programs);
         for (std::size_t i = 0; i < header.programs; ++i)

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trace/formats/native_layout.hpp"
+#include "trace/formats/storage_facts.hpp"
 #include "trace/formats/tables.hpp"
 #include "trace/sound.hpp"
 
@@ -122,6 +123,11 @@ RunFacts read_facts(const Json& json) {
         if (!time.is_number() || !std::isfinite(time.get<double>()) || time.get<double>() < 0)
             expected("\"step_times_s\" to be times");
         facts.step_times_s.push_back(time.get<double>());
+    }
+    if (json.contains("storage")) {
+        const auto storage = storage_facts_of(json["storage"]);
+        if (!storage) expected("\"storage\" to be sizes and times");
+        facts.storage = *storage;
     }
     return facts;
 }

@@ -7,6 +7,7 @@
 #include "trace/formats/frame_writer.hpp"
 #include "trace/formats/native.hpp"
 #include "trace/formats/native_layout.hpp"
+#include "trace/formats/storage_facts.hpp"
 #include "trace/program_version.hpp"
 #include "trace/sound.hpp"
 
@@ -66,7 +67,7 @@ class NativeWriter {
         std::size_t events = 0;
         for (const Track& track : trace_.tracks)
             events += track.events.size();
-        const nlohmann::json header = {
+        nlohmann::json header = {
             {"format", kFormat},
             {"tool", tool_name()},
             {"origin", trace_.origin == Origin::predicted ? "predicted" : "measured"},
@@ -82,6 +83,7 @@ class NativeWriter {
               {"phase", phases_.list()},
               {"stream", streams_.list()},
               {"group", groups_.list()}}}};
+        if (!trace_.facts.storage.empty()) header["storage"] = to_json(trace_.facts.storage);
         return header.dump();
     }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trace/formats/native_layout.hpp"
+#include "trace/formats/storage_facts.hpp"
 #include "trace/formats/tables.hpp"
 #include "trace/program_version.hpp"
 
@@ -38,10 +39,11 @@ std::string op_text(const OpName& op) {
 std::string facts_text(const RunFacts& facts) {
     return fmt::format(
         "{{\"prices\":{},\"backend\":{},\"ranks_per_device\":{},\"arena_bytes\":{},"
-        "\"high_water_bytes\":{},\"other_bytes\":{},\"step_times_s\":{}}}",
+        "\"high_water_bytes\":{},\"other_bytes\":{},\"step_times_s\":{}{}}}",
         exact_text(facts.prices), exact_text(facts.backend), facts.ranks_per_device,
         list(facts.arena_bytes), list(facts.high_water_bytes), list(facts.other_bytes),
-        list(facts.step_times_s));
+        list(facts.step_times_s),
+        facts.storage.empty() ? "" : ",\"storage\":" + to_json(facts.storage).dump());
 }
 
 std::string program_text(const ProgramOps& program) {

@@ -276,6 +276,29 @@ TEST(Goodput, ACheckpointHoldsEachParameterAndStateOnce) {
     EXPECT_NEAR(sharded.load_s, 14e6 / 4e9, 1e-12);
 }
 
+// What a measured run is held against: 14 bytes a parameter at the storage's rates, a rank's part
+// of them to the host, and a step that waits for data as long again as it computes.
+TEST(Goodput, StorageFactsAreThoseOfTheSharedStorage) {
+    const std::string storage =
+        R"(storage={"node_GBps": 4, "write_GBps": 2, "read_GBps": 0.001, "bytes_per_token": 4, "cached_share": 0.5})";
+    Prediction prediction;
+    prediction.conserved.parameters = 1'000'000;
+    prediction.conserved.tokens_per_step = 1000;
+    prediction.throughput.tokens_per_s = 1e6;
+    prediction.step.time_s = 0.001;
+    const trace::StorageFacts facts = storage_facts(
+        theory::scenario(
+            {"layout.data_parallel=8", "layout.zero_stage=1", storage,
+             R"(cluster.host_memory={"capacity_GB": 100, "bandwidth_GBps": 7, "latency_us": 0})"}),
+        prediction);
+    EXPECT_NEAR(*facts.data_wait_s, 0.001, 1e-12);  // 2 MB/s where 1 MB/s comes
+    EXPECT_EQ(*facts.save_bytes, 14e6);
+    EXPECT_NEAR(*facts.save_stall_s, 14e6 / 8 / 7e9, 1e-12);
+    EXPECT_NEAR(*facts.save_write_s, 14e6 / 2e9, 1e-12);
+    EXPECT_NEAR(*facts.load_s, 14e6 / 0.001e9, 1e-9);
+    EXPECT_TRUE(storage_facts(theory::scenario({"layout.data_parallel=8"}), prediction).empty());
+}
+
 TEST(Goodput, DataThatComeLateStretchSteps) {
     const plan::Scenario scenario = theory::scenario(
         {"layout.data_parallel=8",
