@@ -187,7 +187,7 @@ std::string storage_text(const compare::Comparison& comparison, const Console& c
     const auto add = [&](const char* name, const Value& p, const Value& m, const auto& text) {
         if (!m) return;
         table.add({name, p ? text(*p) : "unknown", text(*m),
-                   p && *m > 0 ? error_text((*p - *m) / *m * 100) : ""});
+                   p && *p > 0 && *m > 0 ? error_text((*p - *m) / *m * 100) : ""});
     };
     const auto rate = [](const Value& bytes, const Value& seconds) -> Value {
         if (!bytes || !seconds || *seconds == 0) return std::nullopt;
