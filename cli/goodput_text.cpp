@@ -33,9 +33,7 @@ std::string where_text(const GoodputReport& report, const Console& console) {
     };
     for (std::size_t a = 0; a < sim::kRunAccounts; ++a) {
         const auto account = static_cast<RunAccount>(a);
-        row(words_of(account),
-            goodput.seconds[a] - (account == RunAccount::steps ? goodput.data_s : 0));
-        if (account == RunAccount::steps) row("waiting for data", goodput.data_s);
+        row(words_of(account), goodput.seconds[a]);
     }
     table.add({"the run", span_text(wall), "100 %"});
     return heading("where the wall clock goes, mean over " +
@@ -192,6 +190,8 @@ std::string words_of(RunAccount account) {
     switch (account) {
         case RunAccount::steps:
             return "steps that count";
+        case RunAccount::data:
+            return "waiting for data";
         case RunAccount::lost_work:
             return "work lost and done again";
         case RunAccount::saving:
@@ -278,8 +278,6 @@ std::string goodput_json(const GoodputReport& report) {
     Json days;
     for (std::size_t a = 0; a < sim::kRunAccounts; ++a)
         days[std::string(sim::name(static_cast<RunAccount>(a)))] = goodput.seconds[a] / kDay;
-    days["steps"] = (goodput.seconds[0] - goodput.data_s) / kDay;
-    days["data"] = goodput.data_s / kDay;
     json["breakdown_days"] = std::move(days);
     const sim::CheckpointCost& cost = goodput.checkpoint;
     json["checkpoint"] = {{"bytes", cost.bytes},

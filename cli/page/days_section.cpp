@@ -25,7 +25,7 @@ std::vector<Part> parts_of(const GoodputReport& run) {
     const auto seconds = [&](sim::RunAccount account) {
         return run.goodput.seconds[static_cast<std::size_t>(account)];
     };
-    const double steps = seconds(sim::RunAccount::steps) - run.goodput.data_s;
+    const double steps = seconds(sim::RunAccount::steps);
     double computing = 0, exposed = 0, bubble = 0;
     for (std::size_t a = 0; a < trace::kAccounts; ++a) {
         const auto account = static_cast<trace::Account>(a);
@@ -43,7 +43,7 @@ std::vector<Part> parts_of(const GoodputReport& run) {
         {"steps: exposed communication", steps * exposed, "exposed"},
         {"steps: pipeline bubble", steps * bubble, "bubble"},
         {"steps: the rest", steps * std::max(0.0, 1 - computing - exposed - bubble), "idle"},
-        {"waiting for data", run.goodput.data_s, "exposed"}};
+        {words_of(sim::RunAccount::data), seconds(sim::RunAccount::data), "exposed"}};
     for (const sim::RunAccount account :
          {sim::RunAccount::saving, sim::RunAccount::lost_work, sim::RunAccount::detection,
           sim::RunAccount::diagnosis, sim::RunAccount::restart, sim::RunAccount::waiting,
