@@ -10,6 +10,8 @@
 #include "cli/json_values.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
+#include "cli/run_days.hpp"
+#include "cli/run_parts.hpp"
 #include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
 
@@ -20,7 +22,6 @@ using Json = nlohmann::ordered_json;
 using sim::RunAccount;
 
 constexpr int kCells = 50;
-constexpr double kDay = 86400;
 
 std::string where_text(const GoodputReport& report, const Console& console) {
     const sim::Goodput& goodput = report.goodput;
@@ -249,7 +250,7 @@ std::string goodput_text(const GoodputReport& report, const Console& console) {
                                                   : "unknown: the cluster has no power_w_per_gpu");
     return text + where_text(report, console) + failures_text(report, console) +
            checkpoint_text(report, console) + feed_text(report, console) +
-           changes_text(report, console);
+           changes_text(report, console) + (report.timeline ? run_days_text(report, console) : "");
 }
 
 std::string goodput_json(const GoodputReport& report) {
@@ -279,6 +280,7 @@ std::string goodput_json(const GoodputReport& report) {
     for (std::size_t a = 0; a < sim::kRunAccounts; ++a)
         days[std::string(sim::name(static_cast<RunAccount>(a)))] = goodput.seconds[a] / kDay;
     json["breakdown_days"] = std::move(days);
+    json["waterfall"] = run_parts_json(report);
     const sim::CheckpointCost& cost = goodput.checkpoint;
     json["checkpoint"] = {{"bytes", cost.bytes},
                           {"interval_s", goodput.model.interval_s},
@@ -323,6 +325,7 @@ std::string goodput_json(const GoodputReport& report) {
         json["changes"].push_back({{"change", change.what},
                                    {"days", change.days},
                                    {"effective_fraction", change.effective_fraction}});
+    if (report.timeline) json["middle_run"] = run_days_json(report);
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
