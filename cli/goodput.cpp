@@ -1,7 +1,6 @@
 // orrery goodput: a run as a whole, with failures, checkpoints and data that come late.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -18,16 +17,6 @@
 namespace orrery::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Where a scenario says nothing of failures, what was published of its scale: of runs of many
-// thousands of GPUs the one that was counted cause by cause; of smaller ones the cluster whose rate
-// is of hardware alone, over all jobs and eleven months.
-constexpr std::int64_t kManyGpus = 4096;
-const char* assumed_preset(const plan::Scenario& scenario) {
-    return scenario.layout.ranks() >= kManyGpus ? "llama3-405b" : "meta-rsc";
-}
-
 class GoodputCommand : public Subcommand {
   public:
     std::string name() const override { return "goodput"; }
@@ -39,6 +28,7 @@ class GoodputCommand : public Subcommand {
             "goodput scenarios/runs/llama3.1-405b-h100x16384.json --set "
             "reliability=llama3-405b",
             "goodput run.json --tokens 2e12 --set reliability.spare_nodes=8 --json",
+            "goodput run.json --timeline",
             "goodput run.json --set reliability=meta-rsc --set reliability.detection_s=60 "
             "--set reliability.saving=asynchronous"};
     }
@@ -55,6 +45,8 @@ class GoodputCommand : public Subcommand {
             ->type_name("N")
             ->check(CLI::Range(1, 1'000'000));
         app.add_option("--seed", options_.seed, "Of the draws; 1 unless given")->type_name("N");
+        app.add_flag("--timeline", timeline_,
+                     "Add one of the runs, day by day: that of middle length");
         app.add_flag("--json", json_, "Print one JSON object");
     }
 
@@ -64,16 +56,15 @@ class GoodputCommand : public Subcommand {
         if (tokens_) input_.sets.push_back(fmt::format("training.tokens={}", *tokens_));
         plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        std::string assumed;
-        if (!read.scenario->reliability) {
-            assumed = assumed_preset(*read.scenario);
+        const std::string assumed = assumed_reliability(*read.scenario);
+        if (!assumed.empty()) {
             input_.sets.push_back("reliability=" + assumed);
             read = ScenarioInput(input_).read_all_with({});
             if (!read.scenario) return exit_code_of(read);
         }
         const plan::Scenario& scenario = *read.scenario;
         if (sim::steps_of_run(scenario) <= 0)
-            throw UsageError("--tokens N: the scenario does not say how long the run is");
+            throw UsageError(fmt::format("--tokens N: {}", kNoLength));
         sim::Prediction prediction = step_of(scenario);
         if (!prediction.stuck.empty()) {
             console.err << "orrery goodput: internal error: the plan deadlocks\n"
@@ -82,8 +73,8 @@ class GoodputCommand : public Subcommand {
         }
         if (step_s_) prediction = measured(std::move(prediction), *step_s_);
         const sim::Goodput goodput = run_goodput(input_, scenario, prediction, options_);
-        const GoodputReport report = {scenario, prediction, goodput,
-                                      options_, assumed,    step_s_.has_value()};
+        const GoodputReport report = {scenario, prediction,          goodput,  options_,
+                                      assumed,  step_s_.has_value(), timeline_};
         console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
         if (goodput.unended > 0)
             console.err << fmt::format(
@@ -99,7 +90,6 @@ class GoodputCommand : public Subcommand {
     static sim::Prediction step_of(const plan::Scenario& scenario) {
         sim::SimulateOptions how;
         how.keep_trace = false;
-        how.part_waiting = false;
         return sim::simulate(scenario, sim::load_profiles(scenario.cluster), how, "");
     }
 
@@ -115,7 +105,7 @@ class GoodputCommand : public Subcommand {
     ScenarioInput input_;
     std::optional<double> tokens_, step_s_;
     sim::GoodputOptions options_;
-    bool json_ = false;
+    bool timeline_ = false, json_ = false;
 };
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "cli/json_values.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
+#include "cli/run_days.hpp"
+#include "cli/run_parts.hpp"
 #include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
 
@@ -20,7 +22,6 @@ using Json = nlohmann::ordered_json;
 using sim::RunAccount;
 
 constexpr int kCells = 50;
-constexpr double kDay = 86400;
 
 std::string where_text(const GoodputReport& report, const Console& console) {
     const sim::Goodput& goodput = report.goodput;
@@ -33,9 +34,7 @@ std::string where_text(const GoodputReport& report, const Console& console) {
     };
     for (std::size_t a = 0; a < sim::kRunAccounts; ++a) {
         const auto account = static_cast<RunAccount>(a);
-        row(words_of(account),
-            goodput.seconds[a] - (account == RunAccount::steps ? goodput.data_s : 0));
-        if (account == RunAccount::steps) row("waiting for data", goodput.data_s);
+        row(words_of(account), goodput.seconds[a]);
     }
     table.add({"the run", span_text(wall), "100 %"});
     return heading("where the wall clock goes, mean over " +
@@ -192,6 +191,8 @@ std::string words_of(RunAccount account) {
     switch (account) {
         case RunAccount::steps:
             return "steps that count";
+        case RunAccount::data:
+            return "waiting for data";
         case RunAccount::lost_work:
             return "work lost and done again";
         case RunAccount::saving:
@@ -249,7 +250,7 @@ std::string goodput_text(const GoodputReport& report, const Console& console) {
                                                   : "unknown: the cluster has no power_w_per_gpu");
     return text + where_text(report, console) + failures_text(report, console) +
            checkpoint_text(report, console) + feed_text(report, console) +
-           changes_text(report, console);
+           changes_text(report, console) + (report.timeline ? run_days_text(report, console) : "");
 }
 
 std::string goodput_json(const GoodputReport& report) {
@@ -278,9 +279,8 @@ std::string goodput_json(const GoodputReport& report) {
     Json days;
     for (std::size_t a = 0; a < sim::kRunAccounts; ++a)
         days[std::string(sim::name(static_cast<RunAccount>(a)))] = goodput.seconds[a] / kDay;
-    days["steps"] = (goodput.seconds[0] - goodput.data_s) / kDay;
-    days["data"] = goodput.data_s / kDay;
     json["breakdown_days"] = std::move(days);
+    json["waterfall"] = run_parts_json(report);
     const sim::CheckpointCost& cost = goodput.checkpoint;
     json["checkpoint"] = {{"bytes", cost.bytes},
                           {"interval_s", goodput.model.interval_s},
@@ -325,6 +325,7 @@ std::string goodput_json(const GoodputReport& report) {
         json["changes"].push_back({{"change", change.what},
                                    {"days", change.days},
                                    {"effective_fraction", change.effective_fraction}});
+    if (report.timeline) json["middle_run"] = run_days_json(report);
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

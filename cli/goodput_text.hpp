@@ -10,6 +10,8 @@
 
 namespace orrery::cli {
 
+inline constexpr double kDay = 86400;  // seconds
+
 struct GoodputReport {
     const plan::Scenario& scenario;
     const sim::Prediction& prediction;
@@ -17,6 +19,7 @@ struct GoodputReport {
     const sim::GoodputOptions& options;
     std::string assumed;         // preset of failures, where the scenario names none
     bool step_measured = false;  // --step-time
+    bool timeline = false;       // with one run, day by day
 };
 
 std::string goodput_text(const GoodputReport& report, const Console& console);

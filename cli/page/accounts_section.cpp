@@ -21,7 +21,8 @@ const char* verdict_words(sim::Verdict verdict) {
     return verdict == sim::Verdict::tight ? "fits tightly" : "fits";
 }
 
-// The colour of an account; the timeline has the same for the same.
+}  // namespace
+
 std::string colour_of(trace::Account account) {
     switch (account) {
         case trace::Account::compute:
@@ -45,8 +46,6 @@ std::string colour_of(trace::Account account) {
     }
     return "idle";
 }
-
-}  // namespace
 
 std::string tiles_html(const ReportInput& input) {
     const sim::Prediction& prediction = input.prediction;

@@ -15,6 +15,9 @@ std::string path_html(const Explanation& explanation);       // critical path, w
 std::string days_html(const GoodputReport& run);             // where the days of the run go
 std::string layouts_html(const SearchReport& search);  // the best, and the Pareto front as a chart
 
+// The colour class of an account of a step; the timeline has the same for the same.
+std::string colour_of(trace::Account account);
+
 // A row of a table whose last cell is a bar: from `begin` to `end` of its width, in a colour class
 // of page.css; `note` stands below the name. Texts are escaped here.
 std::string bar_row(const std::string& name, const std::vector<std::string>& numbers, double begin,

@@ -5,6 +5,7 @@
 
 #include "cli/machine_files.hpp"
 #include "cli/page/page.hpp"
+#include "gui/scenario/days_run.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "trace/critical_path.hpp"
@@ -118,7 +119,13 @@ ReasonsPtr reasons_of(const AnswerPtr& answer, const std::atomic<bool>& stop) {
 }
 
 std::string page_of(const Reasons& reasons) {
-    return cli::page_html({*reasons.explanation, nullptr});
+    const std::atomic<bool> never{false};
+    const DaysPtr days = days_of(reasons.answer, never);
+    if (!days->goodput || !days->assumed.empty())
+        return cli::page_html({*reasons.explanation, nullptr});
+    cli::GoodputReport run = days->report();
+    run.timeline = false;  // its data is that of goodput --json
+    return cli::page_html({*reasons.explanation, nullptr, &run});
 }
 
 }  // namespace orrery::gui

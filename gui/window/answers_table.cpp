@@ -4,7 +4,7 @@
 
 namespace orrery::gui {
 
-void dress_answers(QTableWidget& table) {
+void dress_answers(QTableView& table) {
     table.verticalHeader()->hide();
     table.verticalHeader()->setDefaultSectionSize(table.fontMetrics().height() + 5);
     table.setEditTriggers(QAbstractItemView::NoEditTriggers);

@@ -1,11 +1,11 @@
-// A table of answers, of a search, a sweep or a sizing: whole rows, chosen one at a time, that
-// nothing edits; Tab leaves it.
+// A table of answers, of a search, a sweep, a sizing or a run: whole rows, chosen one at a time,
+// that nothing edits; Tab leaves it.
 #pragma once
 
-#include <QTableWidget>
+#include <QTableView>
 
 namespace orrery::gui {
 
-void dress_answers(QTableWidget& table);
+void dress_answers(QTableView& table);
 
 }  // namespace orrery::gui

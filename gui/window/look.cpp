@@ -106,6 +106,32 @@ QColor Look::fill(trace::Account account) const {
     return kPurple.darker(130);
 }
 
+// As the page of `orrery report` has them.
+QColor Look::fill(sim::RunAccount account) const {
+    using sim::RunAccount;
+    switch (account) {
+        case RunAccount::steps:
+            return kSkyBlue;
+        case RunAccount::data:
+            return {165, 140, 95};
+        case RunAccount::lost_work:
+            return dark ? QColor(239, 83, 80) : QColor(198, 40, 40);
+        case RunAccount::saving:
+            return kYellow;
+        case RunAccount::detection:
+            return kGreen;
+        case RunAccount::diagnosis:
+            return dark ? QColor(99, 212, 174) : QColor(0, 86, 63);
+        case RunAccount::restart:
+            return kOrange;
+        case RunAccount::waiting:
+            return {138, 99, 184};
+        case RunAccount::degraded:
+            break;
+    }
+    return kBlue;
+}
+
 QColor Look::fill(plan::MemoryCategory category) const {
     static const std::array<QColor, 7> kFills = {kBlue,    kVermilion, kGreen, kOrange,
                                                  kSkyBlue, kPurple,    kYellow};

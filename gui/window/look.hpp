@@ -8,6 +8,7 @@
 
 #include "gui/timeline/kind.hpp"
 #include "plan/ir/plan.hpp"
+#include "sim/fleet/run_outcome.hpp"
 
 namespace orrery::gui {
 
@@ -18,8 +19,9 @@ struct Look {
     static Look of(const QPalette& palette);
 
     QColor fill(Kind kind) const;
-    // Of the parts of a step in the report, and of what memory holds.
+    // Of the parts of a step and of a run in the report, and of what memory holds.
     QColor fill(trace::Account account) const;
+    QColor fill(sim::RunAccount account) const;
     QColor fill(plan::MemoryCategory category) const;
     // Black or white, whichever is easier to read on it (WCAG 2.1's relative luminance).
     static QColor ink_on(const QColor& fill);

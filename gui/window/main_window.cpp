@@ -41,6 +41,7 @@ MainWindow::MainWindow(const QString& recovery_folder)
     connect(&ask_soon_, &QTimer::timeout, this, &MainWindow::resimulate);
     connect(document_, &Document::edited, this, [this] {
         overview_->set_stale(true);
+        days_pane_->set_stale();
         ask_soon_.start();
     });
     connect(document_, &Document::state_changed, this, &MainWindow::show_title);
@@ -158,6 +159,8 @@ void MainWindow::make_panes() {
     connect(sweep_pane_, &SweepPane::wanted, this, &MainWindow::apply);
     size_pane_ = new SizePane(edited);
     connect(size_pane_, &SizePane::wanted, this, &MainWindow::apply);
+    days_pane_ = new DaysPane;
+    connect(days_pane_, &DaysPane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -190,9 +193,13 @@ void MainWindow::make_panes() {
     tabifyDockWidget(search_dock_, sweep_dock_);
     size_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("size"), tr("Size"), size_pane_);
     tabifyDockWidget(sweep_dock_, size_dock_);
+    days_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("days"), tr("Days"), days_pane_);
+    tabifyDockWidget(size_dock_, days_dock_);
+    connect(days_dock_, &QDockWidget::visibilityChanged, days_pane_, &DaysPane::set_seen);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report, run, comparison, search, sweep or size"));
+        tabs->setAccessibleName(
+            tr("Details, report, run, comparison, search, sweep, size or days"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -290,6 +297,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;
     overview_->show_answer(answer);
+    days_pane_->show_answer(answer);
     shown_ = answer;
     compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);

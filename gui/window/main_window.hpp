@@ -8,6 +8,7 @@
 
 #include "gui/scenario/marks.hpp"
 #include "gui/scenario/resimulation.hpp"
+#include "gui/window/days_pane.hpp"
 #include "gui/window/details_pane.hpp"
 #include "gui/window/document.hpp"
 #include "gui/window/form_pane.hpp"
@@ -60,6 +61,7 @@ class MainWindow : public QMainWindow {
     SearchPane& search_pane() { return *search_pane_; }
     SweepPane& sweep_pane() { return *sweep_pane_; }
     SizePane& size_pane() { return *size_pane_; }
+    DaysPane& days_pane() { return *days_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     // What was edited is not all answered yet.
@@ -106,6 +108,7 @@ class MainWindow : public QMainWindow {
     void find_next();
     void find_previous();
     void find_by(int direction);
+    void show_days();
     void show_shortcuts();
     void about();
     void hold();
@@ -145,6 +148,7 @@ class MainWindow : public QMainWindow {
     SearchPane* search_pane_ = nullptr;
     SweepPane* sweep_pane_ = nullptr;
     SizePane* size_pane_ = nullptr;
+    DaysPane* days_pane_ = nullptr;
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
@@ -157,7 +161,8 @@ class MainWindow : public QMainWindow {
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
-                *search_dock_ = nullptr, *sweep_dock_ = nullptr, *size_dock_ = nullptr;
+                *search_dock_ = nullptr, *sweep_dock_ = nullptr, *size_dock_ = nullptr,
+                *days_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -101,6 +101,7 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     // A file says what happened; there is nothing to edit.
     scenario_dock_->hide();
     overview_dock_->hide();
+    days_pane_->show_answer(nullptr);
     if (timeline->recorded() != nullptr) return show_recorded(std::move(timeline));
     const bool measured = timeline->trace().origin == trace::Origin::measured;
     if (held_ && measured) {

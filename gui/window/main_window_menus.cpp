@@ -118,10 +118,13 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the sweep"), Qt::Key_0, sweep_dock_, &sweep_pane_->vary());
     add_focus(tr("Go to the sizing"), Qt::Key_G, size_dock_, &size_pane_->gpus());
     add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
+    add(window, tr("Go to the days of the run"), QKeySequence(Qt::CTRL | Qt::Key_T),
+        &MainWindow::show_days);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
-    for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_,
-                              run_dock_, compare_dock_, search_dock_, sweep_dock_, size_dock_})
+    for (QDockWidget* dock :
+         {scenario_dock_, overview_dock_, details_dock_, report_dock_, run_dock_, compare_dock_,
+          search_dock_, sweep_dock_, size_dock_, days_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 
@@ -199,6 +202,15 @@ void MainWindow::find_by(int direction) {
     else
         statusBar()->showMessage(
             tr("Nothing in this timeline is called “%1”.").arg(search_->text()));
+}
+
+// With room for the waterfall and the lines of a run below each other.
+void MainWindow::show_days() {
+    days_dock_->show();
+    days_dock_->raise();
+    if (!days_dock_->isFloating() && days_dock_->height() < height() / 2)
+        resizeDocks({days_dock_}, {height() * 2 / 3}, Qt::Vertical);
+    days_pane_->setFocus();
 }
 
 void MainWindow::show_shortcuts() {

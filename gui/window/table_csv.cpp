@@ -40,19 +40,19 @@ bool trigger_of_focused(QLatin1String name) {
 
 }  // namespace
 
-std::string csv_of(const QTableWidget& table) {
+std::string csv_of(const QTableView& table) {
+    const QAbstractItemModel& model = *table.model();
     std::string text;
-    const auto add_line = [&](const auto& item_at) {
-        for (int column = 0; column < table.columnCount(); ++column) {
-            const QTableWidgetItem* item = item_at(column);
-            text += column > 0 ? "," : "";
-            if (item != nullptr) text += cli::csv_cell(item->text().toStdString());
-        }
-        text += '\n';
+    const auto add_line = [&](const auto& text_at) {
+        std::string line;
+        for (int column = 0; column < model.columnCount(); ++column)
+            if (model.headerData(column, Qt::Horizontal).isValid())
+                line += ',' + cli::csv_cell(text_at(column).toString().toStdString());
+        text += line.substr(line.empty() ? 0 : 1) + '\n';
     };
-    add_line([&](int column) { return table.horizontalHeaderItem(column); });
-    for (int row = 0; row < table.rowCount(); ++row)
-        add_line([&](int column) { return table.item(row, column); });
+    add_line([&](int column) { return model.headerData(column, Qt::Horizontal); });
+    for (int row = 0; row < model.rowCount(); ++row)
+        add_line([&](int column) { return model.index(row, column).data(); });
     return text;
 }
 
@@ -61,7 +61,7 @@ QString write_csv(const std::string& text, const QString& path) {
     return write_export(path, csv_file(heads), QByteArray::fromStdString(text));
 }
 
-void offer_csv(QTableWidget& table, std::function<std::string()> text) {
+void offer_csv(QTableView& table, std::function<std::string()> text) {
     if (!text) text = [&table] { return csv_of(table); };
     auto* copy = new QAction(tr("Copy as CSV"), &table);
     copy->setObjectName(kCopy);

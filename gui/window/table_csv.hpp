@@ -4,16 +4,16 @@
 #include <functional>
 #include <string>
 
-#include <QTableWidget>
+#include <QTableView>
 
 namespace orrery::gui {
 
-// The heads and all rows, as they are read.
-std::string csv_of(const QTableWidget& table);
+// The heads and all rows, as they are read; columns without a head are left out.
+std::string csv_of(const QTableView& table);
 
 // Gives a table a context menu: copy as CSV, save as CSV. `text`: what is written instead of what
 // is read, such as numbers without their units.
-void offer_csv(QTableWidget& table, std::function<std::string()> text = {});
+void offer_csv(QTableView& table, std::function<std::string()> text = {});
 
 // Of the table that has the keyboard, which offers that; false: none does.
 bool copy_csv_of_focused();

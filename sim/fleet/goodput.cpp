@@ -38,10 +38,23 @@ struct Summary {
     double wall_s = 0, low_s = 0, high_s = 0, failures = 0;
     std::array<double, kRunAccounts> seconds{};
     std::size_t unended = 0;
+    std::optional<std::uint64_t> middle;  // of the runs that end
 };
 
+// Of those that end; of two in the middle the shorter one.
+std::optional<std::uint64_t> middle_of(const std::vector<RunOutcome>& outcomes) {
+    std::vector<std::pair<double, std::uint64_t>> ended;
+    for (std::size_t i = 0; i < outcomes.size(); ++i)
+        if (outcomes[i].ended) ended.emplace_back(outcomes[i].wall_s(), i);
+    if (ended.empty()) return std::nullopt;
+    const auto middle = ended.begin() + static_cast<std::ptrdiff_t>((ended.size() - 1) / 2);
+    std::nth_element(ended.begin(), middle, ended.end());
+    return middle->second;
+}
+
 Summary summary_of(const RunModel& model, const GoodputOptions& options) {
-    const std::vector<RunOutcome> outcomes = draw_runs(model, options.seed, options.runs);
+    const std::vector<RunOutcome> outcomes =
+        draw_runs(model, options.seed, options.runs, options.stop);
     Summary summary;
     std::vector<double> walls;
     const auto count = static_cast<double>(outcomes.size());
@@ -59,6 +72,7 @@ Summary summary_of(const RunModel& model, const GoodputOptions& options) {
     };
     summary.low_s = at(0.05);
     summary.high_s = at(0.95);
+    summary.middle = middle_of(outcomes);
     return summary;
 }
 
@@ -171,6 +185,8 @@ Prepared prepared(const plan::Scenario& scenario, const Prediction& prediction,
     }
     run.model.replacement_s += run.feed.rewarm_s;
     run.model.work_s = run.step_s * steps;
+    run.model.data_share = 1 - 1 / run.feed.stretch;
+    run.model.warming_s = run.feed.warming_s;
     const Deviation deviation = together(prediction.step.interval_parts);
     run.model.early = deviation.early;
     run.model.late = deviation.late;
@@ -182,20 +198,17 @@ Prepared prepared(const plan::Scenario& scenario, const Prediction& prediction,
     return run;
 }
 
-// Of the wall clock, warming before training included.
-double effective_of(const Summary& summary, const DataFeed& feed) {
-    return summary.seconds[static_cast<std::size_t>(RunAccount::steps)] / feed.stretch /
-           (summary.wall_s + feed.warming_s);
+double effective_of(const Summary& summary) {
+    return summary.seconds[static_cast<std::size_t>(RunAccount::steps)] / summary.wall_s;
 }
 
 std::vector<GoodputChange> sensitivity(const Goodput& now, const plan::Scenario& scenario,
                                        const Prediction& prediction, double degraded_step_s,
                                        const GoodputOptions& options, double step_s) {
     std::vector<GoodputChange> changes;
-    const auto add = [&](const char* what, const RunModel& model, const DataFeed& feed) {
+    const auto add = [&](const char* what, const RunModel& model) {
         const Summary summary = summary_of(model, options);
-        changes.push_back(
-            {what, effective_of(summary, feed), (summary.wall_s + feed.warming_s) / 86400});
+        changes.push_back({what, effective_of(summary), summary.wall_s / 86400});
     };
     for (const StorageChange& change : all_storage_changes()) {
         if (!change.applies(now, scenario)) continue;
@@ -206,7 +219,7 @@ std::vector<GoodputChange> sensitivity(const Goodput& now, const plan::Scenario&
         // Spares stay as many as there are.
         run.model.spare_nodes = now.model.spare_nodes;
         if (!now.interval_given) run.model.interval_s = best_interval_s(run.model, run.step_s);
-        add(change.what, run.model, run.feed);
+        add(change.what, run.model);
     }
     for (const Change& change : all_changes()) {
         if (!change.applies(now.model)) continue;
@@ -214,7 +227,7 @@ std::vector<GoodputChange> sensitivity(const Goodput& now, const plan::Scenario&
         change.change(model);
         if (change.moves_interval && !now.interval_given)
             model.interval_s = best_interval_s(model, step_s);
-        add(change.what, model, now.feed);
+        add(change.what, model);
     }
     std::stable_sort(
         changes.begin(), changes.end(),
@@ -341,19 +354,16 @@ Goodput predict_goodput(const plan::Scenario& scenario, const Prediction& predic
     const Summary summary = summary_of(model, options);
     if (const double rate = model.failures_per_s(); rate > 0)
         goodput.hours_between_failures = 1 / (rate * 3600);
-    const double warming_s = goodput.feed.warming_s;
-    constexpr auto kSteps = static_cast<std::size_t>(RunAccount::steps);
     goodput.ideal_days = model.work_s / goodput.feed.stretch / 86400;
-    goodput.days = (summary.wall_s + warming_s) / 86400;
-    goodput.low_days = (summary.low_s + warming_s) / 86400;
-    goodput.high_days = (summary.high_s + warming_s) / 86400;
-    goodput.effective_fraction = effective_of(summary, goodput.feed);
-    goodput.data_s = summary.seconds[kSteps] * (1 - 1 / goodput.feed.stretch) + warming_s;
+    goodput.days = summary.wall_s / 86400;
+    goodput.low_days = summary.low_s / 86400;
+    goodput.high_days = summary.high_s / 86400;
+    goodput.effective_fraction = effective_of(summary);
     goodput.failures = summary.failures;
     goodput.seconds = summary.seconds;
-    goodput.seconds[kSteps] += warming_s;
     goodput.unended = summary.unended;
-    goodput.analytic_days = (expected_wall_s(model) + warming_s) / 86400;
+    if (summary.middle) goodput.middle = record_run(model, options.seed, *summary.middle);
+    goodput.analytic_days = (expected_wall_s(model) + model.warming_s) / 86400;
     if (summary.unended < options.runs)
         goodput.changes =
             sensitivity(goodput, scenario, prediction, degraded_step_s, options, run.step_s);

@@ -3,6 +3,7 @@
 // lies beyond it. Figures have a spread: of the step, of the rate of failures, of chance.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "sim/fleet/feed.hpp"
 #include "sim/fleet/run_model.hpp"
 #include "sim/fleet/run_outcome.hpp"
+#include "sim/fleet/run_timeline.hpp"
 #include "sim/prediction.hpp"
 
 namespace orrery::sim {
@@ -28,6 +30,7 @@ struct CheckpointCost {
 struct GoodputOptions {
     std::size_t runs = 1000;
     std::uint64_t seed = 1;
+    const std::atomic<bool>* stop = nullptr;  // becomes true: throws Stopped
 };
 
 // A change and what comes of it, computed anew.
@@ -49,16 +52,18 @@ struct Goodput {
     double best_interval_s = 0;  // what the model says
     double young_daly_s = 0;
 
-    double hours_between_failures = 0;  // 0: none
-    double ideal_days = 0;
+    double hours_between_failures = 0;           // 0: none
+    double ideal_days = 0;                       // without failures, checkpoints and waits for data
     double days = 0;                             // mean over runs …
     double low_days = 0, high_days = 0;          // … of which nine in ten lie between these
     double effective_fraction = 0;               // of the wall clock, steps that count
     double failures = 0;                         // of a run, mean
     double analytic_days = 0;                    // expected_wall_s
     std::array<double, kRunAccounts> seconds{};  // by RunAccount, mean over runs
-    double data_s = 0;  // of seconds[steps], waiting for data, with the warming of disks before
-    std::size_t unended = 0;             // runs that lose more than they do
+    std::size_t unended = 0;                     // runs that lose more than they do
+    // Of the runs that end, the one of middle length: no more than half are shorter, or longer.
+    // Nothing where none ends.
+    std::optional<RunTimeline> middle;
     std::vector<GoodputChange> changes;  // what would help most first
 
     double gpu_hours = 0;            // of the run's devices

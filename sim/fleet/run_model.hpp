@@ -24,6 +24,8 @@ struct RunModel {
     // deviations, relative.
     double work_s = 0;
     double early = 0, late = 0;
+    double data_share = 0;  // of work_s, waiting for data
+    double warming_s = 0;   // before the first step: data come to the nodes' disks
 
     std::vector<RunCause> causes;
     double rate_log_sd = 0;  // of the logarithm of all rates together, whose mean is 1
@@ -52,12 +54,13 @@ struct RunModel {
     double recovery_s() const;
 };
 
-// Wall-clock seconds that a run takes, in the mean over failures, with a spare node always there
-// and all at the middle of their spreads. Daly 2006 (Future Generation Computer Systems 22, eq. 13
-// and before): failures at rate λ strike while a segment of τ of work and its checkpoint of δ are
-// done, which then are done again; a segment takes (1/λ + R)·(e^{λ(τ+δ)} − 1). A checkpoint that is
-// complete only w after the stall adds w of work to what a failure loses; copies in memory make the
-// loss of those that may use them half of what lies between two.
+// Wall-clock seconds that a run takes from its first step on, in the mean over failures, with a
+// spare node always there and all at the middle of their spreads. Daly 2006 (Future Generation
+// Computer Systems 22, eq. 13 and before): failures at rate λ strike while a segment of τ of work
+// and its checkpoint of δ are done, which then are done again; a segment takes (1/λ +
+// R)·(e^{λ(τ+δ)} − 1). A checkpoint that is complete only w after the stall adds w of work to what
+// a failure loses; copies in memory make the loss of those that may use them half of what lies
+// between two.
 double expected_wall_s(const RunModel& run);
 
 // Work between two checkpoints that makes expected_wall_s least, no less than a write takes, nor

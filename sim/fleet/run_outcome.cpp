@@ -10,8 +10,10 @@
 
 #include "plan/check.hpp"
 #include "sim/cost/log2.hpp"
+#include "sim/engine/engine.hpp"
 #include "sim/engine/splitmix.hpp"
 #include "sim/engine/uneven.hpp"
+#include "sim/fleet/run_timeline.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -39,10 +41,59 @@ class Draws {
     std::uint64_t normals_ = 0;
 };
 
+// Writes down a run as it goes on.
+class Record {
+  public:
+    explicit Record(RunTimeline& timeline) : timeline_(timeline) {}
+
+    void spend(RunAccount account, double begin_s, double seconds) {
+        if (begin_s + seconds <= begin_s) return;  // nothing, or what rounding leaves of it
+        if (!goes_on(account)) {
+            timeline_.stretches.push_back({is_of_work(account) ? RunAccount::steps : account,
+                                           begin_s,
+                                           begin_s,
+                                           {},
+                                           failure_});
+            open_ = true;
+        }
+        RunStretch& stretch = timeline_.stretches.back();
+        stretch.seconds[static_cast<std::size_t>(account)] += seconds;
+        stretch.end_s = begin_s + seconds;
+    }
+    // Once what it undoes is spent, the failure has its time.
+    void begin_failure(std::size_t cause) {
+        failure_ = static_cast<std::int64_t>(timeline_.failures.size());
+        timeline_.failures.push_back({0, cause, timeline_.stretches.size()});
+        open_ = false;
+    }
+    void strike(double at_s) { timeline_.failures.back().at_s = at_s; }
+    // What comes next is another stretch, and of no failure.
+    void end_stop() {
+        failure_ = -1;
+        open_ = false;
+    }
+
+  private:
+    static bool is_of_work(RunAccount account) {
+        return account == RunAccount::saving || account == RunAccount::degraded;
+    }
+    bool goes_on(RunAccount account) const {
+        if (!open_) return false;
+        const RunAccount now = timeline_.stretches.back().does;
+        const bool works = now == RunAccount::steps || now == RunAccount::lost_work;
+        return account == now || (works && (is_of_work(account) || account == RunAccount::data));
+    }
+
+    RunTimeline& timeline_;
+    std::int64_t failure_ = -1;
+    bool open_ = false;  // the last stretch may go on
+};
+
 class Run {
   public:
-    Run(const RunModel& model, std::uint64_t seed, std::uint64_t index)
-        : model_(model), draws_(seed, index), spares_(model.spare_nodes) {
+    // `record`: where the run is written down; null: nowhere.
+    Run(const RunModel& model, std::uint64_t seed, std::uint64_t index, Record* record)
+        : model_(model), draws_(seed, index), record_(record), spares_(model.spare_nodes) {
         ORRERY_CHECK(model.work_s > 0 && model.interval_s > 0, "a run without work or interval");
         const double z = draws_.normal();
         const double longer = std::max(0.05, 1 + (z < 0 ? model.early : model.late) * z);
@@ -56,6 +107,7 @@ class Run {
     }
 
     RunOutcome go() {
+        spend(RunAccount::data, model_.warming_s);
         while (true) {
             const double failure = rate_ > 0 ? draws_.exponential(1 / rate_) : kNever;
             const double regrown = degraded_ ? returns_.top() - now_ : kNever;
@@ -72,13 +124,16 @@ class Run {
 
   private:
     void spend(RunAccount account, double seconds) {
+        if (record_ != nullptr) record_->spend(account, now_, seconds);
         outcome_.seconds[static_cast<std::size_t>(account)] += seconds;
         now_ += seconds;
     }
     double pace() const { return degraded_ ? model_.degraded_pace : 1; }
     // Of so much work, done on the layout that there is.
     void spend_work(RunAccount account, double work) {
-        spend(account, work);
+        const double for_data = account == RunAccount::steps ? work * model_.data_share : 0;
+        spend(account, work - for_data);
+        spend(RunAccount::data, for_data);
         spend(RunAccount::saving, work * (stretched_ - 1));
         if (degraded_) spend(RunAccount::degraded, work * (1 / pace() - 1) * stretched_);
     }
@@ -119,13 +174,17 @@ class Run {
         const RunCause& cause = which();
         const bool from_memory = memory_interval_ > 0 && cause.kills_nodes && !cause.silent;
         if (from_memory) keep_unsaved(std::floor(unsaved_ / memory_interval_) * memory_interval_);
+        if (record_ != nullptr)
+            record_->begin_failure(static_cast<std::size_t>(&cause - model_.causes.data()));
         spend_work(RunAccount::lost_work, unsaved_);
         unsaved_ = 0;
+        if (record_ != nullptr) record_->strike(now_);
         spend(cause.silent ? RunAccount::lost_work : RunAccount::detection, cause.detection_s);
         spend(RunAccount::diagnosis, model_.diagnosis_s);
         if (cause.replaces_node) replace_node();
         spend(RunAccount::restart,
               model_.restart_s + (from_memory ? model_.memory_load_s : model_.load_s));
+        if (record_ != nullptr) record_->end_stop();
     }
 
     const RunCause& which() {
@@ -162,10 +221,12 @@ class Run {
         degraded_ = false;
         spend(RunAccount::saving, model_.stall_s);
         spend(RunAccount::restart, model_.restart_s + model_.load_s);
+        if (record_ != nullptr) record_->end_stop();
     }
 
     const RunModel& model_;
     Draws draws_;
+    Record* record_;
     double work_ = 0, interval_ = 0, memory_interval_ = 0, rate_ = 0, stretched_ = 1;
     std::int64_t spares_;
     std::priority_queue<double, std::vector<double>, std::greater<>> returns_;  // of repaired nodes
@@ -180,7 +241,8 @@ class Run {
 
 std::string_view name(RunAccount account) {
     static constexpr std::array<std::string_view, kRunAccounts> names = {
-        "steps", "lost_work", "saving", "detection", "diagnosis", "restart", "waiting", "degraded"};
+        "steps",     "data",    "lost_work", "saving",  "detection",
+        "diagnosis", "restart", "waiting",   "degraded"};
     return names[static_cast<std::size_t>(account)];
 }
 
@@ -189,13 +251,24 @@ double RunOutcome::wall_s() const {
 }
 
 RunOutcome draw_run(const RunModel& model, std::uint64_t seed, std::uint64_t index) {
-    return Run(model, seed, index).go();
+    return Run(model, seed, index, nullptr).go();
 }
 
-std::vector<RunOutcome> draw_runs(const RunModel& model, std::uint64_t seed, std::size_t count) {
+RunTimeline record_run(const RunModel& model, std::uint64_t seed, std::uint64_t index) {
+    RunTimeline timeline;
+    timeline.run = index;
+    Record record(timeline);
+    timeline.outcome = Run(model, seed, index, &record).go();
+    return timeline;
+}
+
+std::vector<RunOutcome> draw_runs(const RunModel& model, std::uint64_t seed, std::size_t count,
+                                  const std::atomic<bool>* stop) {
     std::vector<RunOutcome> outcomes(count);
-    tbb::parallel_for(std::size_t{0}, count,
-                      [&](std::size_t i) { outcomes[i] = draw_run(model, seed, i); });
+    tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+        if (stop != nullptr && stop->load()) throw Stopped();
+        outcomes[i] = draw_run(model, seed, i);
+    });
     return outcomes;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace orrery::sim {
 // Where the wall clock of a run goes.
 enum class RunAccount : std::uint8_t {
     steps,      // that count
+    data,       // these wait for data, and the first for disks that are filled
     lost_work,  // done, and done again
     saving,     // training waits for checkpoints
     detection,
@@ -23,7 +25,7 @@ enum class RunAccount : std::uint8_t {
     waiting,   // for a node, where no spare is left
     degraded,  // steps take longer on fewer nodes
 };
-inline constexpr std::size_t kRunAccounts = 8;
+inline constexpr std::size_t kRunAccounts = 9;
 std::string_view name(RunAccount account);
 
 struct RunOutcome {
@@ -37,7 +39,9 @@ struct RunOutcome {
 
 RunOutcome draw_run(const RunModel& model, std::uint64_t seed, std::uint64_t index);
 
-// Runs 0 to count − 1, on all cores; the same for any number of them.
-std::vector<RunOutcome> draw_runs(const RunModel& model, std::uint64_t seed, std::size_t count);
+// Runs 0 to count − 1, on all cores; the same for any number of them. `stop` becomes true: throws
+// Stopped.
+std::vector<RunOutcome> draw_runs(const RunModel& model, std::uint64_t seed, std::size_t count,
+                                  const std::atomic<bool>* stop = nullptr);
 
 }  // namespace orrery::sim

@@ -262,6 +262,10 @@ TEST(FrontDoor, PagesShowWhatTheirCommandsPrint) {
          "./orrery goodput scenarios/runs/llama3.1-405b-h100x16384.json "
          "--set reliability=llama3-405b",
          30},
+        {"goodput.md",
+         "./orrery goodput scenarios/runs/llama3.1-405b-h100x16384.json "
+         "--set reliability=llama3-405b --timeline",
+         15},
         {"import-trace.md",
          "./orrery import-trace tests/calib/compare/traces/gpt-1.json.gz "
          "--scenario tests/calib/compare/traces/gpt.json",

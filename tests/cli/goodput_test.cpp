@@ -1,11 +1,14 @@
 // orrery goodput as a user has it.
 #include <cmath>
+#include <map>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/text_table.hpp"
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
@@ -124,6 +127,80 @@ TEST(GoodputCommand, SaysHowDataCome) {
     EXPECT_THAT(unknown.err, HasSubstr("storage/llama3-tectonic.json"));
 }
 
+TEST(GoodputCommand, ItsWaterfallIsTheBreakdownWithStepsTakenApart) {
+    const json printed = json::parse(goodput({"--tokens", "3e11", "--json"}).out);
+    const json step =
+        json::parse(run({"simulate", kRun, "--json"}).out).at("step").at("breakdown_s");
+    double sum = 0, steps = 0;
+    for (const json& part : printed.at("waterfall")) {
+        const double days = part.at("days");
+        sum += days;
+        if (part.at("part").get<std::string>().starts_with("steps: ")) steps += days;
+        if (part.at("part") == "steps: pipeline bubble") {
+            double of_step = 0;
+            for (const auto& [account, seconds] : step.items())
+                of_step += seconds.get<double>();
+            const double bubble = step.at("bubble").get<double>() / of_step;
+            EXPECT_NEAR(days / printed.at("breakdown_days").at("steps").get<double>(), bubble,
+                        1e-6);
+        }
+    }
+    EXPECT_NEAR(sum, printed.at("days").get<double>(), 1e-9 * sum);
+    EXPECT_NEAR(steps, printed.at("breakdown_days").at("steps").get<double>(), 1e-9 * sum);
+}
+
+TEST(GoodputCommand, ShowsOneRunDayByDay) {
+    const Words asked = {"--tokens", "3e11", "--set", "reliability=opt-175b", "--timeline"};
+    Words as_json = asked;
+    as_json.push_back("--json");
+    const Outcome outcome = goodput(as_json);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out), middle = printed.at("middle_run");
+    // Its stretches follow one another and sum to its breakdown, and that to its length.
+    std::map<std::string, double> sums;
+    double now = 0;
+    for (const json& stretch : middle.at("stretches")) {
+        EXPECT_NEAR(stretch.at("begin_days").get<double>(), now, 1e-9);
+        now = stretch.at("end_days");
+        for (const auto& [account, days] : stretch.at("breakdown_days").items())
+            sums[account] += days.get<double>();
+    }
+    const double days = middle.at("days");
+    EXPECT_NEAR(now, days, 1e-9 * days);
+    double whole = 0;
+    for (const auto& [account, of_it] : middle.at("breakdown_days").items()) {
+        EXPECT_NEAR(sums[account], of_it.get<double>(), 1e-9 * days) << account;
+        whole += of_it.get<double>();
+    }
+    EXPECT_NEAR(whole, days, 1e-9 * days);
+    EXPECT_GT(days, printed.at("interval_days").at(0));
+    EXPECT_LT(days, printed.at("interval_days").at(1));
+    ASSERT_GT(middle.at("failures").size(), 10U);
+
+    // The text has the same: a line a week of at most fourteen, 48 characters each.
+    const std::string text = goodput(asked).out;
+    const std::string failures = std::to_string(middle.at("failures").size()) + " failures";
+    EXPECT_THAT(text,
+                HasSubstr(fmt::format("number {}, of middle length", middle.at("run").get<int>())));
+    EXPECT_THAT(text, HasSubstr(failures));
+    std::istringstream in(text.substr(text.find("day by day")));
+    std::size_t lines = 0, told = 0, characters = 0;
+    for (std::string line; std::getline(in, line);) {
+        std::smatch match;
+        if (!std::regex_match(
+                line, match, std::regex("  day (\\d+) +([^ 0-9].*?) +[0-9.]+ %  (\\d+) failures?")))
+            continue;
+        EXPECT_EQ(std::stoul(match[1]), 7 * lines++);
+        told += std::stoul(match[3]);
+        characters += width_of(match[2].str());
+    }
+    EXPECT_EQ(lines, static_cast<std::size_t>(std::ceil(days / 7)));
+    EXPECT_EQ(characters, static_cast<std::size_t>(std::ceil(days / 7 * 48)));
+    EXPECT_EQ(told, middle.at("failures").size());
+    EXPECT_THAT(goodput({"--tokens", "3e11", "--json"}).out,
+                ::testing::Not(HasSubstr("middle_run")));
+}
+
 TEST(GoodputCommand, RefusesWhatItCannotAnswer) {
     const Outcome endless = goodput({"--set", "training.tokens=0"});
     EXPECT_EQ(endless.code, 2);
@@ -137,6 +214,11 @@ TEST(GoodputCommand, RefusesWhatItCannotAnswer) {
              R"(reliability={"causes": [{"cause": "any", "of": "run", "mean_hours": 0.01}]})"});
     EXPECT_EQ(hopeless.code, 4);
     EXPECT_GT(json::parse(hopeless.out).at("runs_that_do_not_end"), 0);
+    const Outcome endless_runs =
+        run({"goodput", kRun, "--tokens", "3e11", "--runs", "10", "--json", "--timeline", "--set",
+             R"(reliability={"causes": [{"cause": "any", "of": "run", "mean_hours": 0.001}]})"});
+    EXPECT_EQ(json::parse(endless_runs.out).at("runs_that_do_not_end"), 10);
+    EXPECT_TRUE(json::parse(endless_runs.out).at("middle_run").is_null());
 }
 
 }  // namespace ORRERY_TEST_FILE

@@ -2,6 +2,8 @@
 // nothing from a network, bounded in size. Where a browser is installed it is opened as well.
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -148,6 +150,45 @@ TEST(ReportPage, TheDaysOfARunAddUpToItsWallClock) {
                 0.02);
 }
 
+// Of every line of the run that is shown: colours fill it, and its failures are those that goodput
+// counts.
+TEST(ReportPage, ShowsOneRunDayByDay) {
+    Words words = {kRuns + "gpt3-175b-a100x1024.json", "--set", "reliability=opt-175b", "--set",
+                   "training.tokens=3e11"};
+    const std::string page = page_of(words);
+    EXPECT_EQ(unbalanced(page), "");
+    words.insert(words.begin(), "goodput");
+    words.insert(words.end(), {"--json", "--timeline"});
+    const json middle = json::parse(run(words).out).at("middle_run");
+    const double days = middle.at("days");
+    const std::string table = text_of(page, "<table class=\"days\">", "</table>");
+    const std::regex box("M[0-9]+ [0-9]+h([0-9]+)v([0-9]+)");
+    const std::regex mark("<i style=\"left:[0-9.]+%\" title=\"([^\"]*)\"");
+    std::size_t lines = 0, failures = 0;
+    double area = 0;
+    for (std::size_t at = 0; (at = table.find("<tr>", at)) != std::string::npos; ++at) {
+        const std::string line = table.substr(at, table.find("</tr>", at) - at);
+        for (std::sregex_iterator b(line.begin(), line.end(), box), end; b != end; ++b)
+            area += std::stod((*b)[1]) * std::stod((*b)[2]) / 1000;
+        std::size_t told = 0;
+        for (std::sregex_iterator m(line.begin(), line.end(), mark), end; m != end; ++m) {
+            const std::string title = (*m)[1];
+            EXPECT_THAT(title, HasSubstr("replacing, restarting, loading"));
+            told += static_cast<std::size_t>(std::count(title.begin(), title.end(), '\n'));
+        }
+        // No cell of half an hour has more than it tells.
+        const std::string counted = line.substr(line.rfind("<td>") + 4);
+        EXPECT_EQ(told, std::stoul(counted)) << counted;
+        failures += told;
+        ++lines;
+    }
+    EXPECT_EQ(lines, static_cast<std::size_t>(std::ceil(days / 7)));
+    EXPECT_EQ(failures, middle.at("failures").size());
+    // 336 cells a week, each rounded to a thousandth for each account.
+    const double cells = std::ceil(days / 7 * 336);
+    EXPECT_NEAR(area, cells, 0.004 * cells);
+}
+
 TEST(ReportPage, HasNoDaysOfARunThatIsNotSaidToFail) {
     const std::string page = page_of({kRuns + "llama3-70b-h100x256.json"});
     EXPECT_TRUE(data_of(page).at("goodput").is_null());
@@ -189,6 +230,11 @@ TEST(ReportPage, StaysSmall) {
         EXPECT_LT(page.size(), kMostBytes) << name;
         EXPECT_EQ(unbalanced(page), "") << name;
     }
+    // A run of years, with tens of thousands of failures.
+    const std::string page = page_of({kRuns + "llama3.1-405b-h100x16384.json", "--set",
+                                      "reliability=meta-rsc", "--set", "training.tokens=1e15"});
+    EXPECT_GT(data_of(page).at("goodput").at("failures"), 10'000);
+    EXPECT_LT(page.size(), kMostBytes);
 }
 
 TEST(ReportPage, IsWrittenWhereNothingFits) {

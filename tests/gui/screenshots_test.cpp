@@ -7,6 +7,7 @@
 #include <QLineEdit>
 #include <QPushButton>
 
+#include "gui/scenario/json_places.hpp"
 #include "tests/gui/window_world.hpp"
 #include "tests/trace/kineto_file.hpp"
 
@@ -176,6 +177,30 @@ TEST_P(Screenshots, ASizing) {
     ASSERT_TRUE(until([&] { return !pane.is_running(); }));
     pane.deadline().setValue(100);
     keep(*world.window, "size-" + look() + ".png");
+}
+
+TEST_P(Screenshots, DaysOfARun) {
+    for (const auto& [width, height] : {std::pair(1440, 860), std::pair(2200, 1100)}) {
+        WindowWorld world({width, height});
+        const std::string path = world.copy_of("llama3.1-405b-h100x16384");
+        const std::string text = *with_setting(content(path), "reliability", "llama3-405b");
+        std::ofstream(path) << text;
+        world.open(path);
+        QTest::keyClick(world.window.get(), Qt::Key_T, Qt::ControlModifier);
+        ASSERT_TRUE(until([&] { return !world.window->days_pane().is_running(); }));
+        keep(*world.window, "days-" + std::to_string(width) + '-' + look() + ".png");
+    }
+}
+
+TEST_P(Screenshots, WhatARunDoesNotSay) {
+    WindowWorld world;
+    const std::string path = world.copy_of("gpt3-175b-a100x1024");
+    const std::string text = *with_setting(content(path), "training.tokens", "0");
+    std::ofstream(path) << text;
+    world.open(path);
+    QTest::keyClick(world.window.get(), Qt::Key_T, Qt::ControlModifier);
+    ASSERT_TRUE(until([&] { return !world.window->days_pane().is_running(); }));
+    keep(*world.window, "days-missing-" + look() + ".png");
 }
 
 TEST_P(Screenshots, ARecordedTrace) {
