@@ -236,6 +236,12 @@ const std::vector<SharedLinks::Limit>& SharedLinks::settle() {
     return limits_;
 }
 
+bool SharedLinks::crowds(std::int32_t job) const {
+    return std::any_of(crowded_.begin(), crowded_.end(), [&](std::int32_t number) {
+        return links_[static_cast<std::size_t>(number)].of_job[static_cast<std::size_t>(job)] > 0;
+    });
+}
+
 // Of links that are full alike one holds a flow, but all are full.
 void SharedLinks::note_full() {
     for (std::size_t l = 0, c = 0; l < links_.size(); ++l) {

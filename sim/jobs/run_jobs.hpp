@@ -31,6 +31,7 @@ struct RunJobsOptions {
     // of their groups. Faster, and a little late; for a first look at many placements.
     bool coarse = false;
     bool unfolded = false;  // every rank for itself; the same result, slower
+    bool in_full = false;   // every run from its beginning on; likewise
     const std::atomic<bool>* stop = nullptr;
 };
 
