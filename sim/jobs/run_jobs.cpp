@@ -294,11 +294,13 @@ bool run_together(RunningJobs& running, SharedLinks& shared, const JobLinks& lin
 
 // Returns a job that is stuck.
 std::string run_each_alone(const std::vector<Job>& jobs, RunningJobs& running) {
-    std::vector<std::uint8_t> done(jobs.size());
-    oneapi::tbb::parallel_for(std::size_t{0}, jobs.size(),
-                              [&](std::size_t j) { done[j] = running[j]->run_alone() ? 1 : 0; });
+    std::vector<std::uint8_t> done(running.size());
+    oneapi::tbb::parallel_for(std::size_t{0}, running.size(),
+                              [&](std::size_t i) { done[i] = running[i]->run_alone() ? 1 : 0; });
     const auto stuck = std::find(done.begin(), done.end(), 0);
-    return stuck == done.end() ? "" : jobs[static_cast<std::size_t>(stuck - done.begin())].name;
+    if (stuck == done.end()) return "";
+    const auto i = static_cast<std::size_t>(stuck - done.begin());
+    return jobs[static_cast<std::size_t>(running[i]->number())].name;
 }
 
 }  // namespace
@@ -311,6 +313,12 @@ double JobsOutcome::fairness() const {
         squares += speed * speed;
     }
     return sum * sum / (static_cast<double>(jobs.size()) * squares);
+}
+
+double score_of(JobsObjective objective, const std::vector<double>& slowdowns) {
+    return objective == JobsObjective::worst
+               ? *std::max_element(slowdowns.begin(), slowdowns.end())
+               : std::accumulate(slowdowns.begin(), slowdowns.end(), 0.0);
 }
 
 AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList& nodes) {
@@ -348,6 +356,31 @@ AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList
             alone.links[links.links()[l].link] = {
                 static_cast<double>(sums[l].busy) / run,
                 sums[l].bytes[0] / (busy_s * static_cast<double>(links.links()[l].kBps) * 1e3)};
+    }
+    return alone;
+}
+
+LoadsAlone loads_alone(const plan::Cluster& cluster, const std::vector<Job>& jobs,
+                       const std::vector<NodeList>& nodes, std::int64_t slots) {
+    const std::vector<JobTraffic> traffic = traffic_of(cluster, jobs, nodes);
+    RunningJobs running = running_jobs(all_of(jobs), jobs, traffic, folded);
+    const JobLinks links(traffic, cluster, running.front()->machine().input.node_network_kBps);
+    const std::unique_ptr<SharedLinks> shared = joined(running, traffic, links, false);
+    LoadsAlone alone;
+    alone.stuck = run_each_alone(jobs, running);
+    if (!alone.stuck.empty()) return alone;
+    for (const auto& job : running) {
+        alone.steps.push_back(job->alone());
+        const Picoseconds slot = std::max<Picoseconds>(1, job->alone().run / slots);
+        if (alone.slot == 0 || slot < alone.slot) alone.slot = slot;
+    }
+    for (const JobLinks::SharedLink& link : links.links())
+        alone.links.push_back({static_cast<double>(link.kBps), {}});
+    for (const auto& job : running) {
+        // One after another, so that nobody meets.
+        const auto by_link = job->loads(alone.slot);
+        for (std::size_t l = 0; l < by_link.size(); ++l)
+            alone.links[l].loads.push_back(by_link[l]);
     }
     return alone;
 }

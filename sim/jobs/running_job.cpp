@@ -51,6 +51,36 @@ bool RunningJob::run_alone() {
     return step.has_value();
 }
 
+std::vector<std::vector<double>> RunningJob::loads(Picoseconds slot) {
+    const Picoseconds run = alone().run;
+    const std::size_t slots = static_cast<std::size_t>((run + slot / 2) / slot);
+    std::vector<std::vector<double>> loads;
+    begin_run();
+    shared_->move_to(0);
+    shared_->begin_sums();
+    std::vector<double> before;
+    for (std::size_t s = 0; s < slots; ++s) {
+        const Picoseconds end = s + 1 == slots ? run : static_cast<Picoseconds>(s + 1) * slot;
+        while (next() < offset_ + end && followed_ < known_.moments.size()) {
+            shared_->move_to(next() - offset_);
+            follow(next() - offset_);
+        }
+        shared_->move_to(end);
+        const std::vector<LinkSums> sums = shared_->sums();
+        loads.resize(sums.size());
+        before.resize(sums.size());
+        for (std::size_t l = 0; l < sums.size(); ++l) {
+            const double bytes = sums[l].bytes[static_cast<std::size_t>(number_)];
+            loads[l].push_back((bytes - before[l]) * 1e-3 /
+                               to_seconds(end - static_cast<Picoseconds>(s) * slot));
+            before[l] = bytes;
+        }
+    }
+    if (followed_ < known_.moments.size()) follow(known_.until);
+    mode_ = Mode::waiting;
+    return loads;
+}
+
 Picoseconds RunningJob::next() const {
     if (mode_ == Mode::waiting) return offset_;
     if (mode_ != Mode::by_record) return offset_ + engine_->next_time();

@@ -36,6 +36,9 @@ class RunningJob {
     bool run_alone();
     const StepRecord& alone() const { return *known_.step; }
 
+    // What it asks of each link then, by slots of this length: mean kB/s.
+    std::vector<std::vector<double>> loads(Picoseconds slot);
+
     // The next run, or the next thing in it, on the common clock.
     Picoseconds next() const;
     // All that happens then, up to what flows ask for.
