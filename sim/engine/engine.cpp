@@ -41,6 +41,7 @@ class Engine {
             tracks_[t].times = track.times;
             tracks_[t].factors = track.factors;
             tracks_[t].uneven = track.uneven;
+            ops_ += tracks_[t].program->linked->size();
         }
         lay_out_rings();
     }
@@ -65,7 +66,8 @@ class Engine {
     }
     void tell(EngineListener& listener) { listener_ = &listener; }
     NetworkFlows& flows() { return flows_; }
-    bool over() const { return queue_.empty(); }
+    // Ends that were moved may be left in the queue, after the last op.
+    bool over() const { return queue_.empty() || result_.processed == ops_; }
     std::uint64_t processed() const { return result_.processed; }
     Picoseconds next_time() const { return queue_.next_time(); }
     void run_moment() {
@@ -528,6 +530,7 @@ class Engine {
     NetworkFlows flows_;
     std::vector<NetworkFlows::Member> members_, ended_;  // of one that begins, of one that ends
     EngineRun result_;
+    std::uint64_t ops_ = 0;  // of all tracks
 };
 
 // Nothing is pending: whatever has not ended never will.

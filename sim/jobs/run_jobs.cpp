@@ -40,6 +40,7 @@ class Together {
         moved_.resize(jobs_.size());
         while (!jobs_.empty() && !enough_) {
             const Picoseconds now = *std::min_element(next_.begin(), next_.end());
+            ORRERY_CHECK(now >= window_end, "time runs backwards");
             if (const std::int32_t stuck = run_moment(now); stuck >= 0) return stuck;
             window_end = now;
             if (options_.stop != nullptr && ++looks_ % 4096 == 0 &&
