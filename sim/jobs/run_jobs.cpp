@@ -421,6 +421,7 @@ JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
         running = running_jobs(numbers, jobs, traffic,
                                [&](const JobTraffic& of) { return links.colours(of, telling); });
         shared = joined(running, traffic, links, options.in_full);
+        run_each_alone(jobs, running);
     }
     return outcome;
 }
