@@ -17,7 +17,7 @@ std::int64_t part_of(std::int64_t whole, std::int64_t millionths) {
 
 }  // namespace
 
-SharedLinks::SharedLinks(std::vector<std::int64_t> capacities, std::int32_t jobs) : jobs_(jobs) {
+SharedLinks::SharedLinks(std::vector<std::int64_t> capacities, std::int32_t jobs) {
     const auto count = static_cast<std::size_t>(jobs);
     for (const std::int64_t capacity : capacities) {
         ORRERY_CHECK(capacity > 0, "a link that carries nothing");

@@ -155,7 +155,6 @@ class SharedLinks {
     std::vector<std::int64_t> asked_;    // by job, of one link
     std::vector<bool> taken_;            // while a level is computed: flows that need less
     std::vector<Limit> limits_;
-    std::int32_t jobs_ = 0;
     bool changed_ = false;
     Picoseconds now_ = 0;
 };

@@ -161,7 +161,7 @@ void RunningJob::forget_last() {
 void RunningJob::save(Picoseconds time) {
     const std::uint64_t last = states_.empty() ? 0 : states_.back()->engine.processed();
     if (engine_->processed() < last + between_ || machine_.following > 0) return;
-    states_.push_back(std::make_unique<State>(time, *engine_, *recorder_));
+    states_.push_back(std::make_unique<State>(State{time, *engine_, *recorder_}));
     if (states_.size() < kStates) return;
     between_ *= 2;
     for (std::size_t i = 0; i < kStates / 2; ++i)
