@@ -69,7 +69,7 @@ class Together {
         }
         do
             settle();
-        while (anyone_is_crowded(now));
+        while (anyone_goes_live(now));
         bool step_ended = false;
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
             if (!moved_[i]) continue;
@@ -92,10 +92,10 @@ class Together {
         }
     }
 
-    bool anyone_is_crowded(Picoseconds now) {
+    bool anyone_goes_live(Picoseconds now) {
         bool again = false;
         for (std::size_t i = 0; i < jobs_.size(); ++i)
-            if (jobs_[i]->is_crowded(now)) moved_[i] = again = true;
+            if (jobs_[i]->go_live_if_crowded(now)) moved_[i] = again = true;
         return again;
     }
 

@@ -201,7 +201,7 @@ void RunningJob::go_live(Picoseconds time, Mode mode) {
     mode_ = mode;
 }
 
-bool RunningJob::is_crowded(Picoseconds now) {
+bool RunningJob::go_live_if_crowded(Picoseconds now) {
     if (mode_ == Mode::waiting || mode_ == Mode::live || !shared_->crowds(number_)) return false;
     if (mode_ == Mode::by_record) {
         go_live(now - offset_, Mode::live);

@@ -43,9 +43,8 @@ class RunningJob {
     Picoseconds next() const;
     // All that happens then, up to what flows ask for.
     void run_moment(Picoseconds now);
-    // Links have settled: they crowd the job, or they do not. Whether its flows are others now, and
-    // links are to settle again.
-    bool is_crowded(Picoseconds now);
+    // Once links have settled. True: its flows are others now, and links are to settle again.
+    bool go_live_if_crowded(Picoseconds now);
     void limit(std::int32_t flow, std::int64_t rate);
     void grant(Picoseconds now);
     // Once flows are settled: nothing more happens in it.
@@ -70,9 +69,10 @@ class RunningJob {
         };
         std::vector<FlowCall> calls;
         std::vector<Moment> moments;
-        Picoseconds until = -1;          // from here on nothing is known
+        Picoseconds until = -1;          // after this nothing is known
         std::optional<StepRecord> step;  // where all is
     };
+    // Of such a run, all that has happened up to this time.
     struct State {
         Picoseconds time = 0;
         EngineInTurns engine;

@@ -148,7 +148,6 @@ class ShiftSearch {
         return score_of(options_.objective, circles_.slowdowns(shifts));
     }
 
-    // The first job stays where it is: only differences count.
     void consider(const std::string& how, Shifts shifts) {
         if (!seen_.insert(shifts).second) return;
         ShiftCandidate candidate{how, {}, score(shifts)};
@@ -185,8 +184,8 @@ class ShiftSearch {
         return scores;
     }
 
-    // One job after another to the middle of the widest stretch where all lose least, while that
-    // helps: there a little drift does no harm.
+    // One job after another but the first, as only differences count, to the middle of the widest
+    // stretch where all lose least, while that helps: there a little drift does no harm.
     Shifts moved(Shifts shifts) {
         double best = score(shifts);
         for (int sweep = 0; sweep < kSweeps; ++sweep) {
