@@ -27,7 +27,8 @@ class JobsCommand : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"jobs scenarios/jobs/four-1024-on-fat-tree.json", "jobs cluster-jobs.json --json",
                 "jobs cluster-jobs.json --place scattered",
-                "jobs cluster-jobs.json --place search --objective worst"};
+                "jobs cluster-jobs.json --place search --objective worst",
+                "jobs cluster-jobs.json --shift search"};
     }
 
     void declare(CLI::App& app) override {
@@ -42,8 +43,12 @@ class JobsCommand : public Subcommand {
                        "For all jobs: compact, scattered, random, rail_aligned, or search")
             ->type_name("WORD")
             ->check(CLI::IsMember(words).description(""));
+        app.add_option("--shift", shift_,
+                       "search: by how much jobs should start later, so that they take turns")
+            ->type_name("WORD")
+            ->check(CLI::IsMember({kSearch}).description(""));
         app.add_option("--objective", objective_,
-                       "Of the search: the sum of slow-downs (unless given), or the worst")
+                       "Of searches: the sum of slow-downs (unless given), or the worst")
             ->type_name("WORD")
             ->check(CLI::IsMember({"sum", "worst"}).description(""));
         app.add_option("--steps", options_.steps, "Of each job that are counted; 4 unless given")
@@ -57,8 +62,8 @@ class JobsCommand : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        if (!objective_.empty() && place_ != kSearch)
-            throw UsageError("--objective: only with --place search");
+        if (!objective_.empty() && place_ != kSearch && shift_.empty())
+            throw UsageError("--objective: only with --place search or --shift search");
         const plan::JobsReadResult& read = content();
         if (!read.shared) {
             console.err << plan::format_text(read.errors);
@@ -77,16 +82,31 @@ class JobsCommand : public Subcommand {
                     if (shared.jobs[j].on_nodes.empty()) placed[j] = "searched";
             nodes = search->simulated.front().candidate.nodes;
         }
-        const sim::JobsOutcome outcome = search
-                                             ? search->simulated.front().outcome
-                                             : sim::run_jobs(shared.cluster, jobs, nodes, options_);
+        std::optional<sim::ShiftSearchResult> shifts;
+        if (search)
+            shifts = search->simulated.front().shifts;
+        else if (!shift_.empty())
+            shifts = shifted(shared, jobs, nodes);
+        sim::JobsOutcome outcome;
+        if (search)
+            outcome = search->simulated.front().outcome;
+        else if (shifts)
+            outcome = shifts->simulated.front().outcome;
+        else
+            outcome = sim::run_jobs(shared.cluster, jobs, nodes, options_);
         if (!outcome.stuck.empty()) {
             console.err << "orrery jobs: internal error: the plan of " << outcome.stuck
                         << " deadlocks\n";
             return kExitInternal;
         }
-        const JobsReport report = {
-            shared, jobs, nodes, placed, outcome, search ? &*search : nullptr, objective()};
+        const JobsReport report = {shared,
+                                   jobs,
+                                   nodes,
+                                   placed,
+                                   outcome,
+                                   search ? &*search : nullptr,
+                                   shifts ? &*shifts : nullptr,
+                                   objective()};
         console.out << (json_ ? jobs_json(report) : jobs_text(report, console));
         return all_fit(jobs, console) ? kExitOk : kExitInfeasible;
     }
@@ -134,8 +154,8 @@ class JobsCommand : public Subcommand {
         return nodes;
     }
 
-    sim::PlaceObjective objective() const {
-        return objective_ == "worst" ? sim::PlaceObjective::worst : sim::PlaceObjective::sum;
+    sim::JobsObjective objective() const {
+        return objective_ == "worst" ? sim::JobsObjective::worst : sim::JobsObjective::sum;
     }
 
     sim::PlaceSearchResult searched(const plan::SharedCluster& shared,
@@ -147,8 +167,18 @@ class JobsCommand : public Subcommand {
         sim::PlaceSearchOptions options;
         options.objective = objective();
         options.seed = static_cast<std::uint64_t>(seed_);
+        options.shifts = !shift_.empty();
         options.run = options_;
         return sim::search_places(shared.cluster, jobs, given, pinned, options);
+    }
+
+    sim::ShiftSearchResult shifted(const plan::SharedCluster& shared,
+                                   const std::vector<sim::Job>& jobs,
+                                   const std::vector<sim::NodeList>& nodes) const {
+        sim::ShiftSearchOptions options;
+        options.objective = objective();
+        options.run = options_;
+        return sim::search_shifts(shared.cluster, jobs, nodes, options);
     }
 
     static bool all_fit(const std::vector<sim::Job>& jobs, Console& console) {
@@ -166,6 +196,7 @@ class JobsCommand : public Subcommand {
 
     std::string file_;
     std::string place_;
+    std::string shift_;
     std::string objective_;
     std::int64_t seed_ = 1;
     sim::RunJobsOptions options_;

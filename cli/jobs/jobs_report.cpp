@@ -204,6 +204,65 @@ std::string search_text(const JobsReport& report, const Console& console) {
            table.text();
 }
 
+std::string starts_table(const sim::ShiftSearchResult& search) {
+    using enum Align;
+    TextTable table({left, right, right, right});
+    table.add({"starts", "slow-downs", "worst", "estimate"});
+    for (const sim::SimulatedShifts& one : search.simulated)
+        table.add({one.candidate.how,
+                   fmt::format("{:.3f}", sim::score_of(sim::JobsObjective::sum, one.slowdowns)),
+                   times_text(sim::score_of(sim::JobsObjective::worst, one.slowdowns)),
+                   fmt::format("{:.3f}", one.candidate.estimate)});
+    return table.text();
+}
+
+std::string later_table(const JobsReport& report) {
+    const sim::SimulatedShifts& best = report.shifts->simulated.front();
+    const sim::SimulatedShifts& given = report.shifts->given();
+    using enum Align;
+    TextTable table({left, right, right, right, right});
+    table.add({"job", "starts later by", "step as given", "then", "gains"});
+    for (std::size_t j = 0; j < report.jobs.size(); ++j) {
+        const double before = given.outcome.jobs[j].shared.mean_s;
+        const double then = best.outcome.jobs[j].shared.mean_s;
+        table.add({report.jobs[j].name, seconds_text(best.candidate.later_s[j]),
+                   seconds_text(before), seconds_text(then), percent_text(1 - then / before)});
+    }
+    return table.text();
+}
+
+// The pair that drifts fastest stands for all.
+std::string drift_text(const JobsReport& report) {
+    const std::vector<sim::PhaseDrift>& drifts = report.shifts->drifts;
+    if (drifts.empty())
+        return labelled("lasting", "steps of jobs that meet are alike: phases stay as they begin");
+    const sim::PhaseDrift& drift = *std::min_element(
+        drifts.begin(), drifts.end(),
+        [](const sim::PhaseDrift& a, const sim::PhaseDrift& b) { return a.runs < b.runs; });
+    const std::string& slow = report.jobs[static_cast<std::size_t>(drift.slow)].name;
+    const std::string& fast = report.jobs[static_cast<std::size_t>(drift.fast)].name;
+    std::string text = fmt::format(
+        "steps are unlike, so that shifts do not last: {} moves against {} by {} in each of {}'s "
+        "steps, through all its phases in {} of them",
+        fast, slow, seconds_text(drift.drift_s), slow,
+        whole_text(static_cast<std::int64_t>(drift.runs + 0.5)));
+    if (drifts.size() > 1)
+        text += fmt::format("; {} pairs more drift, not faster", drifts.size() - 1);
+    return labelled("lasting", text);
+}
+
+std::string shifts_text(const JobsReport& report, const Console& console) {
+    const sim::ShiftSearchResult& search = *report.shifts;
+    if (search.simulated.size() == 1)
+        return "\nno link is filled by jobs together: when they start makes no difference\n";
+    return heading(fmt::format("starts, best first: {} estimated, {} simulated; against each job "
+                               "alone{}",
+                               whole_text(search.estimated), search.simulated.size(),
+                               report.search != nullptr ? ", compact" : ""),
+                   console) +
+           starts_table(search) + '\n' + later_table(report) + '\n' + drift_text(report);
+}
+
 std::string ranges_text(const sim::NodeList& nodes) {
     std::string text;
     for (std::size_t i = 0; i < nodes.size();) {
@@ -279,10 +338,37 @@ Json search_json(const JobsReport& report) {
                           {"estimate", one.candidate.estimate},
                           {"slowdowns", one.slowdowns},
                           {"nodes", one.candidate.nodes}});
-    return {{"objective", report.objective == sim::PlaceObjective::sum ? "sum" : "worst"},
+    return {{"objective", report.objective == sim::JobsObjective::sum ? "sum" : "worst"},
             {"estimated", report.search->estimated},
             {"compact_s", report.search->compact_s},
             {"places", std::move(places)}};
+}
+
+Json shifts_json(const JobsReport& report) {
+    const sim::ShiftSearchResult& search = *report.shifts;
+    Json starts = Json::array();
+    for (const sim::SimulatedShifts& one : search.simulated) {
+        Json steps = Json::array();
+        for (const sim::JobOutcome& job : one.outcome.jobs)
+            steps.push_back(job.shared.mean_s);
+        starts.push_back({{"how", one.candidate.how},
+                          {"score", one.score},
+                          {"estimate", one.candidate.estimate},
+                          {"later_s", one.candidate.later_s},
+                          {"shared_s", std::move(steps)},
+                          {"slowdowns", one.slowdowns}});
+    }
+    Json drifts = Json::array();
+    for (const sim::PhaseDrift& drift : search.drifts)
+        drifts.push_back({{"slow", report.jobs[static_cast<std::size_t>(drift.slow)].name},
+                          {"fast", report.jobs[static_cast<std::size_t>(drift.fast)].name},
+                          {"drift_s", drift.drift_s},
+                          {"runs", drift.runs}});
+    return {{"objective", report.objective == sim::JobsObjective::sum ? "sum" : "worst"},
+            {"estimated", search.estimated},
+            {"lasting", search.drifts.empty()},
+            {"starts", std::move(starts)},
+            {"drifts", std::move(drifts)}};
 }
 
 }  // namespace
@@ -296,8 +382,9 @@ std::string jobs_text(const JobsReport& report, const Console& console) {
                                  digits_text(all.shared), digits_text(all.alone),
                                  percent_text(all.shared / all.alone), report.outcome.fairness()));
     text += links_text(report, console);
-    if (report.search != nullptr)
-        text += search_text(report, console) + nodes_text(report, console);
+    if (report.search != nullptr) text += search_text(report, console);
+    if (report.shifts != nullptr) text += shifts_text(report, console);
+    if (report.search != nullptr) text += nodes_text(report, console);
     return text;
 }
 
@@ -324,6 +411,7 @@ std::string jobs_json(const JobsReport& report) {
     out["fairness"] = report.outcome.fairness();
     out["window_s"] = report.outcome.window_s;
     if (report.search != nullptr) out["search"] = search_json(report);
+    if (report.shifts != nullptr) out["shifts"] = shifts_json(report);
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

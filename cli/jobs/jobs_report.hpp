@@ -18,7 +18,8 @@ struct JobsReport {
     const std::vector<std::string>& placed;  // by job: how
     const sim::JobsOutcome& outcome;
     const sim::PlaceSearchResult* search = nullptr;  // where places were searched for
-    sim::PlaceObjective objective = sim::PlaceObjective::sum;
+    const sim::ShiftSearchResult* shifts = nullptr;  // likewise; the outcome is that of the best
+    sim::JobsObjective objective = sim::JobsObjective::sum;
 };
 
 //     4 jobs of 4,096 ranks on 512 nodes of 8 x a100-80gb-sxm, fat tree: leaves of 16 nodes, 4:1

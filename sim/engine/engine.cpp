@@ -29,7 +29,7 @@ class Engine {
     // `index`: of the same input.
     Engine(const EngineInput& input, const OpIndex& index, EngineListener& listener)
         : in_(input),
-          listener_(listener),
+          listener_(&listener),
           index_(index),
           tracks_(input.tracks.size()),
           groups_(input.groups.size()),
@@ -41,6 +41,7 @@ class Engine {
             tracks_[t].times = track.times;
             tracks_[t].factors = track.factors;
             tracks_[t].uneven = track.uneven;
+            ops_ += tracks_[t].program->linked->size();
         }
         lay_out_rings();
     }
@@ -57,8 +58,17 @@ class Engine {
 
     // --- in turns with others
 
+    // A copy of another, whose rings it still has.
+    void lay_out_rings_as(const Engine& other) {
+        for (TrackState& t : tracks_)
+            for (StreamState& s : t.streams)
+                s.issued_at = rings_.data() + (s.issued_at - other.rings_.data());
+    }
+    void tell(EngineListener& listener) { listener_ = &listener; }
     NetworkFlows& flows() { return flows_; }
-    bool over() const { return queue_.empty(); }
+    // Ends that were moved may be left in the queue, after the last op.
+    bool over() const { return queue_.empty() || result_.processed == ops_; }
+    std::uint64_t processed() const { return result_.processed; }
     Picoseconds next_time() const { return queue_.next_time(); }
     void run_moment() {
         const Picoseconds now = next_time();
@@ -469,7 +479,7 @@ class Engine {
         TrackState& t = state(track);
         StreamState& s = t.streams[stream];
         const std::uint32_t op = s.next->op;
-        listener_.ended(track, op, s.next->number, s.head);
+        listener_->ended(track, op, s.next->number, s.head);
         ++result_.processed;
         ++t.ended;
         ++s.position;
@@ -510,7 +520,7 @@ class Engine {
     void report_stuck();
 
     const EngineInput& in_;
-    EngineListener& listener_;
+    EngineListener* listener_;
     const OpIndex& index_;
     std::vector<TrackState> tracks_;
     std::vector<Picoseconds> rings_;  // StreamState::issued_at
@@ -520,6 +530,7 @@ class Engine {
     NetworkFlows flows_;
     std::vector<NetworkFlows::Member> members_, ended_;  // of one that begins, of one that ends
     EngineRun result_;
+    std::uint64_t ops_ = 0;  // of all tracks
 };
 
 // Nothing is pending: whatever has not ended never will.
@@ -558,23 +569,38 @@ EngineRun run_engine(const EngineInput& input, EngineListener& listener) {
 // --- among others
 
 struct EngineInTurns::Running {
-    explicit Running(const EngineInput& of) : input(of), index(of) {}
+    explicit Running(const EngineInput& of)
+        : input(of), index(std::make_shared<const OpIndex>(of)) {}
+    Running(const Running& other) : input(other.input), index(other.index), engine(other.engine) {
+        if (engine) engine->lay_out_rings_as(*other.engine);
+    }
 
     const EngineInput& input;
-    OpIndex index;
+    std::shared_ptr<const OpIndex> index;  // copies share it
     std::optional<Engine> engine;
 };
 
 EngineInTurns::EngineInTurns(const EngineInput& input)
     : running_(std::make_unique<Running>(input)) {}
 EngineInTurns::~EngineInTurns() = default;
+EngineInTurns::EngineInTurns(const EngineInTurns& other)
+    : running_(std::make_unique<Running>(*other.running_)) {}
 EngineInTurns::EngineInTurns(EngineInTurns&&) noexcept = default;
 EngineInTurns& EngineInTurns::operator=(EngineInTurns&&) noexcept = default;
 
-void EngineInTurns::begin(EngineListener& listener, SharedLinks& links, std::int32_t job) {
-    running_->engine.emplace(running_->input, running_->index, listener);
-    running_->engine->flows().share(links, job);
+void EngineInTurns::begin(EngineListener& listener, std::vector<FlowCall>* calls) {
+    running_->engine.emplace(running_->input, *running_->index, listener);
+    flows().record(calls);
     running_->engine->begin();
+}
+void EngineInTurns::tell(EngineListener& listener) {
+    running_->engine->tell(listener);
+}
+NetworkFlows& EngineInTurns::flows() {
+    return running_->engine->flows();
+}
+std::uint64_t EngineInTurns::processed() const {
+    return running_->engine->processed();
 }
 bool EngineInTurns::over() const {
     return running_->engine->over();

@@ -131,14 +131,21 @@ class EngineInTurns {
     // `input` must outlive it.
     explicit EngineInTurns(const EngineInput& input);
     ~EngineInTurns();
+    // A copy goes on from where the other is; it is to be told of a listener of its own.
+    EngineInTurns(const EngineInTurns&);
+    EngineInTurns& operator=(const EngineInTurns&) = delete;
     EngineInTurns(EngineInTurns&&) noexcept;
     EngineInTurns& operator=(EngineInTurns&&) noexcept;
 
-    // From 0 on the run's clock, again if it has run before. Flows are those of `job` on `links`.
-    void begin(EngineListener& listener, SharedLinks& links, std::int32_t job);
+    // From 0 on the run's clock, again if it has run before; off the links. `calls`: see
+    // NetworkFlows::record.
+    void begin(EngineListener& listener, std::vector<FlowCall>* calls = nullptr);
+    void tell(EngineListener& listener);  // from now on
+    NetworkFlows& flows();                // to join links, and to leave them
     bool over() const;
-    Picoseconds next_time() const;  // of what happens next; must not be over
-    void run_moment();              // all that happens then
+    std::uint64_t processed() const;  // op events so far
+    Picoseconds next_time() const;    // of what happens next; must not be over
+    void run_moment();                // all that happens then
     // Tells the links what the nodes allow, where that may have changed; whether it may.
     bool ask();
     void limit(std::int32_t flow, std::int64_t rate);

@@ -68,18 +68,39 @@ void NetworkFlows::begin(const std::vector<Member>& members, bool transfer, Pico
     flow.members = members;
     flow.work_left = static_cast<Work>(takes) * kOwnRate;
     flow.rate = 0;
-    flow.above = kOwnRate;
+    flow.inside = flow.above = kOwnRate;
     flow.since = now;
     flow.transfer = transfer;
     flow.shared = -1;
-    if (const std::int32_t path = path_of(flow); path >= 0)
-        flow.shared = above_->begin(job_, id, path, members.front().use.kBps);
+    if (const std::int32_t path = path_of(flow); path >= 0) {
+        const std::int64_t kBps = members.front().use.kBps;
+        call({FlowCall::Kind::begin, id, path, kBps});
+        if (above_ != nullptr) flow.shared = above_->begin(job_, id, path, kBps);
+    }
     for (const Member& member : flow.members)
         if (shares(member.use))
             each_way(member, [&](std::vector<Passing>& passings) {
                 passings.push_back({id, member.use});
             });
     touch(flow);
+}
+
+void NetworkFlows::join(SharedLinks& above, std::int32_t job) {
+    above_ = &above;
+    job_ = job;
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+        Flow& flow = flows_[i];
+        if (flow.members.empty() || path_of(flow) < 0) continue;
+        flow.shared =
+            above.begin(job, static_cast<Id>(i), path_of(flow), flow.members.front().use.kBps);
+        above.allow(flow.shared, flow.inside);
+    }
+}
+
+void NetworkFlows::leave() {
+    above_ = nullptr;
+    for (Flow& flow : flows_)
+        flow.shared = -1;
 }
 
 void NetworkFlows::end(Id id, std::vector<Member>& members) {
@@ -93,6 +114,7 @@ void NetworkFlows::end(Id id, std::vector<Member>& members) {
             });
     touch(flow);
     ++flow.generation;
+    if (path_of(flow) >= 0) call({FlowCall::Kind::end, id, 0, 0});
     if (flow.shared >= 0) above_->end(flow.shared);
     members.clear();
     members.swap(flow.members);
@@ -100,9 +122,9 @@ void NetworkFlows::end(Id id, std::vector<Member>& members) {
 }
 
 // A transfer has two, one for each direction: that from its first member, and that to it.
-std::int32_t NetworkFlows::path_of(const Flow& flow) const {
+std::int32_t NetworkFlows::path_of(const Flow& flow) {
     const Member& first = flow.members.front();
-    if (above_ == nullptr || first.use.path < 0) return -1;
+    if (first.use.path < 0) return -1;
     return first.use.path + (first.direction == Direction::in ? 1 : 0);
 }
 
@@ -132,8 +154,12 @@ void NetworkFlows::ask() {
         Flow& flow = flows_[static_cast<std::size_t>(id)];
         flow.dirty = false;
         if (flow.members.empty()) continue;  // it has ended since
-        flow.inside = rate_of(id) * (kOwnRate / kWhole);
-        if (flow.shared >= 0) above_->allow(flow.shared, flow.inside);
+        const std::int64_t rate = rate_of(id) * (kOwnRate / kWhole);
+        if (rate != flow.inside && path_of(flow) >= 0) {
+            call({FlowCall::Kind::allow, id, 0, rate});
+            if (flow.shared >= 0) above_->allow(flow.shared, rate);
+        }
+        flow.inside = rate;
         if (!flow.asked) asked_.push_back(id);
         flow.asked = true;
     }

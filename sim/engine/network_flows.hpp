@@ -51,11 +51,13 @@ class NetworkFlows {
     NetworkFlows(std::int64_t capacity_kBps, std::size_t tracks)
         : capacity_(capacity_kBps), tracks_(capacity_kBps > 0 ? tracks : 0) {}
 
-    // From now on flows with a path are those of a job among several, which must outlive this.
-    void share(SharedLinks& above, std::int32_t job) {
-        above_ = &above;
-        job_ = job;
-    }
+    // From now on flows with a path, those in flight too, are those of a job among several on
+    // links above the nodes, which must outlive this.
+    void join(SharedLinks& above, std::int32_t job);
+    // No more so; the links are told nothing.
+    void leave();
+    // What flows with a path do is appended to it, whether links are told or not; null: it is not.
+    void record(std::vector<FlowCall>* calls) { calls_ = calls; }
 
     bool shares(const NetworkUse& use) const { return capacity_ > 0 && use.kBps > 0; }
 
@@ -105,7 +107,10 @@ class NetworkFlows {
     // By direction: out, in.
     using Passings = std::array<std::vector<Passing>, 2>;
 
-    std::int32_t path_of(const Flow& flow) const;
+    static std::int32_t path_of(const Flow& flow);
+    void call(const FlowCall& call) {
+        if (calls_ != nullptr) calls_->push_back(call);
+    }
     template <typename Function>
     void each_way(const Member& member, const Function& f);
     void touch(const Flow& flow);
@@ -119,6 +124,7 @@ class NetworkFlows {
     std::vector<Id> asked_;  // whose rate may have changed
     SharedLinks* above_ = nullptr;
     std::int32_t job_ = 0;
+    std::vector<FlowCall>* calls_ = nullptr;
     std::vector<Ending> endings_;
     std::vector<NetworkUse> uses_;  // while shares are computed
     std::vector<std::int64_t> shares_;

@@ -17,7 +17,7 @@ std::int64_t part_of(std::int64_t whole, std::int64_t millionths) {
 
 }  // namespace
 
-SharedLinks::SharedLinks(std::vector<std::int64_t> capacities, std::int32_t jobs) : jobs_(jobs) {
+SharedLinks::SharedLinks(std::vector<std::int64_t> capacities, std::int32_t jobs) {
     const auto count = static_cast<std::size_t>(jobs);
     for (const std::int64_t capacity : capacities) {
         ORRERY_CHECK(capacity > 0, "a link that carries nothing");
@@ -234,6 +234,12 @@ const std::vector<SharedLinks::Limit>& SharedLinks::settle() {
     }
     note_full();
     return limits_;
+}
+
+bool SharedLinks::crowds(std::int32_t job) const {
+    return std::any_of(crowded_.begin(), crowded_.end(), [&](std::int32_t number) {
+        return links_[static_cast<std::size_t>(number)].of_job[static_cast<std::size_t>(job)] > 0;
+    });
 }
 
 // Of links that are full alike one holds a flow, but all are full.

@@ -37,6 +37,15 @@ struct LinkSums {
     Picoseconds full = 0;  // it kept flows below the rate that they have alone
 };
 
+// What a job's flow does, as one of the calls below.
+struct FlowCall {
+    enum class Kind : std::uint8_t { begin, allow, end };
+    Kind kind = Kind::begin;
+    std::int32_t flow = 0;   // as its job numbers it
+    std::int32_t path = 0;   // of begin
+    std::int64_t value = 0;  // kB/s of begin, rate of allow
+};
+
 class SharedLinks {
   public:
     // One link of a path, in one direction: unit flows that pass, and what they carry together, in
@@ -76,6 +85,9 @@ class SharedLinks {
 
     // The limits that have changed since the last call; to be called before time moves on.
     const std::vector<Limit>& settle();
+
+    // Whether a link that flows of the job are on was asked for more than it has, as last settled.
+    bool crowds(std::int32_t job) const;
 
     // Sums from now on; what is in flight counts from now.
     void begin_sums();
@@ -143,7 +155,6 @@ class SharedLinks {
     std::vector<std::int64_t> asked_;    // by job, of one link
     std::vector<bool> taken_;            // while a level is computed: flows that need less
     std::vector<Limit> limits_;
-    std::int32_t jobs_ = 0;
     bool changed_ = false;
     Picoseconds now_ = 0;
 };

@@ -166,9 +166,7 @@ class PlaceSearch {
     }
 
     double objective(const std::vector<double>& slowdowns) const {
-        return options_.objective == PlaceObjective::worst
-                   ? *std::max_element(slowdowns.begin(), slowdowns.end())
-                   : std::accumulate(slowdowns.begin(), slowdowns.end(), 0.0);
+        return score_of(options_.objective, slowdowns);
     }
 
     std::size_t best() const {
@@ -256,7 +254,7 @@ class PlaceSearch {
         oneapi::tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
             SimulatedPlaces& one = result.simulated[i];
             one.candidate = candidates_[order[i]];
-            one.outcome = run_jobs(cluster_, jobs_, one.candidate.nodes, options_.run);
+            simulate(one);
             if (!one.outcome.stuck.empty()) return;
             for (std::size_t j = 0; j < jobs_.size(); ++j)
                 one.slowdowns.push_back(one.outcome.jobs[j].shared.mean_s / compact_s_[j]);
@@ -265,6 +263,17 @@ class PlaceSearch {
         std::stable_sort(result.simulated.begin(), result.simulated.end(),
                          [](const auto& a, const auto& b) { return a.score < b.score; });
         return result;
+    }
+
+    void simulate(SimulatedPlaces& one) const {
+        if (!options_.shifts) {
+            one.outcome = run_jobs(cluster_, jobs_, one.candidate.nodes, options_.run);
+            return;
+        }
+        one.shifts =
+            search_shifts(cluster_, jobs_, one.candidate.nodes,
+                          {options_.objective, options_.simulated, compact_s_, options_.run});
+        one.outcome = one.shifts->simulated.front().outcome;
     }
 
     const plan::Cluster& cluster_;

@@ -11,24 +11,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/jobs/placement.hpp"
 #include "sim/jobs/run_jobs.hpp"
+#include "sim/jobs/shift_search.hpp"
 
 namespace orrery::sim {
 
-enum class PlaceObjective : std::uint8_t { sum, worst };  // of slow-downs
-
 struct PlaceSearchOptions {
-    PlaceObjective objective = PlaceObjective::sum;
+    JobsObjective objective = JobsObjective::sum;
     std::uint64_t seed = 1;
     int random_orders = 2;  // beside those by the file and by size
     int random_places = 2;
     int swaps = 8;   // tried in a round
     int rounds = 4;  // while they help
     int simulated = 3;
+    bool shifts = false;  // search them, too, where places are simulated (shift_search.hpp)
     RunJobsOptions run;
 };
 
@@ -41,8 +42,9 @@ struct PlaceCandidate {
 struct SimulatedPlaces {
     PlaceCandidate candidate;
     JobsOutcome outcome;
-    std::vector<double> slowdowns;  // by job, against compact on the emptied cluster
-    double score = 0;               // objective
+    std::vector<double> slowdowns;            // by job, against compact on the emptied cluster
+    double score = 0;                         // objective
+    std::optional<ShiftSearchResult> shifts;  // best first; the outcome is that of the best
 };
 
 struct PlaceSearchResult {

@@ -7,42 +7,14 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "plan/check.hpp"
 #include "sim/jobs/job_links.hpp"
+#include "sim/jobs/running_job.hpp"
 
 namespace orrery::sim {
 namespace {
-
-// Where ranks lie; without colours none are told apart by links.
-RankPlaces places_of(const JobTraffic& traffic, std::vector<std::int64_t> colours) {
-    return {traffic.devices(), std::move(colours)};
-}
-
-struct AloneRun {
-    StepRecord step;
-    std::uint64_t events = 0;
-    std::int64_t tracks = 0;
-    std::int64_t node_kBps = 0;  // that a node can send
-    bool stuck = false;
-};
-
-AloneRun alone_on(const Job& job, const RankPlaces& places) {
-    const Machine machine =
-        build_machine(job.plan, job.scenario, job.profile, false, nullptr, nullptr, &places);
-    const trace::Trace empty = trace_to_fill(job.plan, machine, "");
-    StepRecorder recorder(machine, empty);
-    const EngineRun run = run_engine(machine.input, recorder);
-    AloneRun alone;
-    alone.events = run.processed;
-    alone.tracks = static_cast<std::int64_t>(machine.input.tracks.size());
-    alone.node_kBps = machine.input.node_network_kBps;
-    alone.stuck = !run.stuck.empty();
-    if (!alone.stuck) alone.step = recorder.finish();
-    return alone;
-}
 
 // With the fabric for itself it goes on as it began.
 SharedStep as_alone(const StepRecord& alone, int steps) {
@@ -52,78 +24,6 @@ SharedStep as_alone(const StepRecord& alone, int steps) {
     step.steps = steps;
     return step;
 }
-
-// One job while all run: its machine, the step that it is in, and those that it has done.
-class RunningJob {
-  public:
-    RunningJob(const Job& job, std::int32_t number, const RankPlaces& places)
-        : number_(number),
-          machine_(
-              build_machine(job.plan, job.scenario, job.profile, false, nullptr, nullptr, &places)),
-          empty_(trace_to_fill(job.plan, machine_, "")),
-          offset_(from_seconds(job.start_s)) {}
-
-    // Once the links are there that paths lead over.
-    void join(const JobTraffic& traffic, const JobLinks& links, SharedLinks& shared) {
-        links.lay_paths(traffic, machine_, shared, uses_);
-        engine_.emplace(machine_.input);
-    }
-
-    Picoseconds next() const { return begun_ ? offset_ + engine_->next_time() : offset_; }
-
-    // All that happens at this time; the step's end and the next one's beginning among it.
-    void run_moment(Picoseconds now, SharedLinks& shared) {
-        if (!begun_) {
-            recorder_.emplace(machine_, empty_);
-            engine_->begin(*recorder_, shared, number_);
-            begun_ = true;
-        }
-        while (!engine_->over() && offset_ + engine_->next_time() == now)
-            engine_->run_moment();
-    }
-
-    // Once flows are settled: nothing more happens in it.
-    bool run_is_over() const { return begun_ && engine_->over(); }
-
-    // The next begins when it says. False: it is stuck.
-    bool end_run() {
-        const EngineRun run = engine_->finish();
-        events_ += run.processed;
-        if (!run.stuck.empty()) return false;
-        records.push_back(recorder_->finish());
-        begins.push_back(offset_);
-        ORRERY_CHECK(records.back().run > 0, "a step that takes no time");
-        offset_ += records.back().run;
-        begun_ = false;
-        return true;
-    }
-
-    void ask() {
-        if (begun_) engine_->ask();
-    }
-    void limit(std::int32_t flow, std::int64_t rate) { engine_->limit(flow, rate); }
-    void grant(Picoseconds now) {
-        if (begun_) engine_->grant(now - offset_);
-    }
-
-    std::int32_t number() const { return number_; }
-    const Machine& machine() const { return machine_; }
-    std::uint64_t events() const { return events_; }
-
-    std::vector<StepRecord> records;
-    std::vector<Picoseconds> begins;  // of these, on the common clock
-
-  private:
-    std::int32_t number_;
-    Machine machine_;
-    trace::Trace empty_;
-    std::vector<std::vector<NetworkUse>> uses_;
-    std::optional<EngineInTurns> engine_;
-    std::optional<StepRecorder> recorder_;
-    Picoseconds offset_ = 0;  // of the run's clock
-    bool begun_ = false;
-    std::uint64_t events_ = 0;
-};
 
 // The event loop over all jobs, up to the end of the window.
 class Together {
@@ -140,6 +40,7 @@ class Together {
         moved_.resize(jobs_.size());
         while (!jobs_.empty() && !enough_) {
             const Picoseconds now = *std::min_element(next_.begin(), next_.end());
+            ORRERY_CHECK(now >= window_end, "time runs backwards");
             if (const std::int32_t stuck = run_moment(now); stuck >= 0) return stuck;
             window_end = now;
             if (options_.stop != nullptr && ++looks_ % 4096 == 0 &&
@@ -164,14 +65,11 @@ class Together {
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
             moved_[i] = next_[i] == now;
             if (!moved_[i]) continue;
-            jobs_[i]->run_moment(now, links_);
-            jobs_[i]->ask();
+            jobs_[i]->run_moment(now);
         }
-        for (const SharedLinks::Limit& limit : links_.settle()) {
-            const std::size_t i = of_number(limit.job);
-            jobs_[i]->limit(limit.flow, limit.rate);
-            moved_[i] = true;
-        }
+        do
+            settle();
+        while (anyone_goes_live(now));
         bool step_ended = false;
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
             if (!moved_[i]) continue;
@@ -184,6 +82,21 @@ class Together {
         }
         if (step_ended) note_step(now);
         return -1;
+    }
+
+    void settle() {
+        for (const SharedLinks::Limit& limit : links_.settle()) {
+            const std::size_t i = of_number(limit.job);
+            jobs_[i]->limit(limit.flow, limit.rate);
+            moved_[i] = true;
+        }
+    }
+
+    bool anyone_goes_live(Picoseconds now) {
+        bool again = false;
+        for (std::size_t i = 0; i < jobs_.size(); ++i)
+            if (jobs_[i]->go_live_if_crowded(now)) moved_[i] = again = true;
+        return again;
     }
 
     void note_step(Picoseconds now) {
@@ -301,29 +214,61 @@ std::vector<JobTraffic> traffic_of(const plan::Cluster& cluster, const std::vect
     return traffic;
 }
 
-// All jobs that may meet, over links of which ranks are parted by those that are `telling`. Whether
-// others kept flows back, which are then telling too.
-bool run_together(const std::vector<Job>& jobs, const std::vector<JobTraffic>& traffic,
-                  const JobLinks& links, const RunJobsOptions& options, std::vector<bool>& telling,
-                  JobsOutcome& outcome) {
+using RunningJobs = std::vector<std::unique_ptr<RunningJob>>;
+
+// These jobs; `colours_of` a job: of its ranks.
+template <typename ColoursOf>
+RunningJobs running_jobs(const std::vector<std::int32_t>& numbers, const std::vector<Job>& jobs,
+                         const std::vector<JobTraffic>& traffic, const ColoursOf& colours_of) {
+    RunningJobs running(numbers.size());
+    oneapi::tbb::parallel_for(std::size_t{0}, numbers.size(), [&](std::size_t i) {
+        const auto j = static_cast<std::size_t>(numbers[i]);
+        running[i] = std::make_unique<RunningJob>(
+            jobs[j], numbers[i], RankPlaces{traffic[j].devices(), colours_of(traffic[j])});
+    });
+    return running;
+}
+
+using Colours = std::vector<std::int64_t>;
+
+Colours folded(const JobTraffic& /*of*/) {
+    return {};
+}
+Colours unfolded(const JobTraffic& of) {
+    Colours colours(of.devices().size());
+    std::iota(colours.begin(), colours.end(), 0);
+    return colours;
+}
+
+std::vector<std::int32_t> all_of(const std::vector<Job>& jobs) {
+    std::vector<std::int32_t> numbers(jobs.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+}
+
+// All on new links.
+std::unique_ptr<SharedLinks> joined(const RunningJobs& running,
+                                    const std::vector<JobTraffic>& traffic, const JobLinks& links,
+                                    bool in_full) {
+    auto shared = std::make_unique<SharedLinks>(links.capacities(),
+                                                static_cast<std::int32_t>(traffic.size()));
+    for (const auto& job : running)
+        job->join(traffic[static_cast<std::size_t>(job->number())], links, *shared, in_full);
+    return shared;
+}
+
+std::vector<std::int32_t> that_meet(const JobLinks& links) {
     std::set<std::int32_t> meet;
     for (const JobLinks::SharedLink& link : links.links())
         meet.insert(link.jobs.begin(), link.jobs.end());
-    const std::vector<std::int32_t> numbers(meet.begin(), meet.end());
-    std::vector<std::unique_ptr<RunningJob>> running(numbers.size());
-    oneapi::tbb::parallel_for(std::size_t{0}, numbers.size(), [&](std::size_t i) {
-        const auto j = static_cast<std::size_t>(numbers[i]);
-        std::vector<std::int64_t> colours = links.colours(traffic[j], telling);
-        if (options.unfolded) {
-            colours.resize(traffic[j].devices().size());
-            std::iota(colours.begin(), colours.end(), 0);
-        }
-        running[i] = std::make_unique<RunningJob>(jobs[j], numbers[i],
-                                                  places_of(traffic[j], std::move(colours)));
-    });
-    SharedLinks shared(links.capacities(), static_cast<std::int32_t>(jobs.size()));
-    for (const auto& job : running)
-        job->join(traffic[static_cast<std::size_t>(job->number())], links, shared);
+    return {meet.begin(), meet.end()};
+}
+
+// All jobs that may meet, over links of which ranks are parted by those that are `telling`. Whether
+// others kept flows back, which are then telling too.
+bool run_together(RunningJobs& running, SharedLinks& shared, const JobLinks& links,
+                  const std::vector<Job>& jobs, const RunJobsOptions& options,
+                  std::vector<bool>& telling, JobsOutcome& outcome) {
     Together together(running, shared, telling, options);
     if (const std::int32_t job = together.run(); job >= 0) {
         outcome.stuck = jobs[static_cast<std::size_t>(job)].name;
@@ -333,11 +278,12 @@ bool run_together(const std::vector<Job>& jobs, const std::vector<JobTraffic>& t
     outcome.window_s = to_seconds(together.window_end) - outcome.start_s;
     for (const auto& job : running) {
         JobOutcome& of = outcome.jobs[static_cast<std::size_t>(job->number())];
-        outcome.op_events += job->events();
+        outcome.op_events += job->take_events();
         of.tracks = static_cast<std::int64_t>(job->machine().input.tracks.size());
         of.shared = shared_step(job->records, together.first_counted(*job));
     }
     const std::vector<LinkSums> sums = shared.sums();
+    outcome.links.clear();
     bool found = false;
     for (std::size_t l = 0; l < links.links().size(); ++l) {
         outcome.links.push_back(link_outcome(links.links()[l], sums[l], outcome.window_s));
@@ -345,6 +291,17 @@ bool run_together(const std::vector<Job>& jobs, const std::vector<JobTraffic>& t
         telling[l] = found = true;
     }
     return found;
+}
+
+// Returns a job that is stuck.
+std::string run_each_alone(const std::vector<Job>& jobs, RunningJobs& running) {
+    std::vector<std::uint8_t> done(running.size());
+    oneapi::tbb::parallel_for(std::size_t{0}, running.size(),
+                              [&](std::size_t i) { done[i] = running[i]->run_alone() ? 1 : 0; });
+    const auto stuck = std::find(done.begin(), done.end(), 0);
+    if (stuck == done.end()) return "";
+    const auto i = static_cast<std::size_t>(stuck - done.begin());
+    return jobs[static_cast<std::size_t>(running[i]->number())].name;
 }
 
 }  // namespace
@@ -359,10 +316,16 @@ double JobsOutcome::fairness() const {
     return sum * sum / (static_cast<double>(jobs.size()) * squares);
 }
 
+double score_of(JobsObjective objective, const std::vector<double>& slowdowns) {
+    return objective == JobsObjective::worst
+               ? *std::max_element(slowdowns.begin(), slowdowns.end())
+               : std::accumulate(slowdowns.begin(), slowdowns.end(), 0.0);
+}
+
 AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList& nodes) {
     std::vector<JobTraffic> traffic;
     traffic.emplace_back(job.plan, cluster, nodes);
-    const RankPlaces places = places_of(traffic.front(), {});
+    const RankPlaces places{traffic.front().devices(), {}};
     Machine machine =
         build_machine(job.plan, job.scenario, job.profile, false, nullptr, nullptr, &places);
     const JobLinks links(traffic, cluster, machine.input.node_network_kBps, JobLinks::Keep::all);
@@ -372,7 +335,9 @@ AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList
     const trace::Trace empty = trace_to_fill(job.plan, machine, "");
     StepRecorder recorder(machine, empty);
     EngineInTurns engine(machine.input);
-    for (engine.begin(recorder, passed, 0);;) {
+    engine.begin(recorder);
+    engine.flows().join(passed, 0);
+    for (;;) {
         engine.ask();
         passed.settle();
         engine.grant(passed.now());
@@ -396,36 +361,67 @@ AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList
     return alone;
 }
 
+LoadsAlone loads_alone(const plan::Cluster& cluster, const std::vector<Job>& jobs,
+                       const std::vector<NodeList>& nodes, std::int64_t slots) {
+    const std::vector<JobTraffic> traffic = traffic_of(cluster, jobs, nodes);
+    RunningJobs running = running_jobs(all_of(jobs), jobs, traffic, folded);
+    const JobLinks links(traffic, cluster, running.front()->machine().input.node_network_kBps);
+    const std::unique_ptr<SharedLinks> shared = joined(running, traffic, links, false);
+    LoadsAlone alone;
+    alone.stuck = run_each_alone(jobs, running);
+    if (!alone.stuck.empty()) return alone;
+    for (const auto& job : running) {
+        alone.steps.push_back(job->alone());
+        const Picoseconds slot = std::max<Picoseconds>(1, job->alone().run / slots);
+        if (alone.slot == 0 || slot < alone.slot) alone.slot = slot;
+    }
+    for (const JobLinks::SharedLink& link : links.links())
+        alone.links.push_back({static_cast<double>(link.kBps), {}});
+    for (const auto& job : running) {
+        // One after another, so that nobody meets.
+        const auto by_link = job->loads(alone.slot);
+        for (std::size_t l = 0; l < by_link.size(); ++l)
+            alone.links[l].loads.push_back(by_link[l]);
+    }
+    return alone;
+}
+
 JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
                      const std::vector<NodeList>& nodes, const RunJobsOptions& options) {
     const std::vector<JobTraffic> traffic = traffic_of(cluster, jobs, nodes);
-    std::vector<AloneRun> alone(jobs.size());
-    oneapi::tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t j) {
-        alone[j] = alone_on(jobs[j], places_of(traffic[j], {}));
-    });
+    RunningJobs running = running_jobs(all_of(jobs), jobs, traffic, folded);
+    const Machine& machine = running.front()->machine();
+    const JobLinks links(traffic, cluster, machine.input.node_network_kBps);  // as all nodes
+    std::unique_ptr<SharedLinks> shared = joined(running, traffic, links, options.in_full);
     JobsOutcome outcome;
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
-        outcome.op_events += alone[j].events;
-        if (alone[j].stuck) outcome.stuck = jobs[j].name;
-        outcome.jobs.push_back({alone[j].step, as_alone(alone[j].step, options.steps),
-                                leaves_of(cluster, nodes[j]), alone[j].tracks});
-    }
+    outcome.stuck = run_each_alone(jobs, running);
     if (!outcome.stuck.empty()) return outcome;
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+        const StepRecord& alone = running[j]->alone();
+        outcome.op_events += running[j]->take_events();
+        outcome.jobs.push_back(
+            {alone, as_alone(alone, options.steps), leaves_of(cluster, nodes[j]),
+             static_cast<std::int64_t>(running[j]->machine().input.tracks.size())});
+    }
+    const std::vector<std::int32_t> numbers = that_meet(links);
+    if (numbers.empty()) return outcome;
+    std::erase_if(running, [&](const auto& job) {
+        return !std::binary_search(numbers.begin(), numbers.end(), job->number());
+    });
+    if (options.unfolded) {
+        running = running_jobs(numbers, jobs, traffic, unfolded);
+        shared = joined(running, traffic, links, options.in_full);
+    }
 
-    const JobLinks links(traffic, cluster, alone.front().node_kBps);  // as all nodes
     // Ranks are parted by the links that keep flows back, and no one knows which before: a run that
     // finds others is repeated with them. Where none does all goes as alone, however ranks fold.
     std::vector<bool> telling(links.links().size(), false);
-    for (bool found = true; found;) {
-        const JobsOutcome before = outcome;
-        found = run_together(jobs, traffic, links, options, telling, outcome) && !options.coarse &&
-                !options.unfolded;
-        if (found) {
-            const std::uint64_t events = outcome.op_events;
-            outcome = before;
-            outcome.op_events = events;
-        }
-        if (!outcome.stuck.empty()) return outcome;
+    while (run_together(running, *shared, links, jobs, options, telling, outcome) &&
+           !options.coarse && !options.unfolded) {
+        running = running_jobs(numbers, jobs, traffic,
+                               [&](const JobTraffic& of) { return links.colours(of, telling); });
+        shared = joined(running, traffic, links, options.in_full);
+        run_each_alone(jobs, running);
     }
     return outcome;
 }

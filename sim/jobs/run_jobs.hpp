@@ -31,6 +31,7 @@ struct RunJobsOptions {
     // of their groups. Faster, and a little late; for a first look at many placements.
     bool coarse = false;
     bool unfolded = false;  // every rank for itself; the same result, slower
+    bool in_full = false;   // every run from its beginning on; likewise
     const std::atomic<bool>* stop = nullptr;
 };
 
@@ -79,6 +80,10 @@ struct JobsOutcome {
     double fairness() const;
 };
 
+// What searches look at: slow-downs of all jobs, or that of the job that loses most.
+enum class JobsObjective : std::uint8_t { sum, worst };
+double score_of(JobsObjective objective, const std::vector<double>& slowdowns);
+
 // `nodes`: by job, apart from each other. Throws as build_machine, and Stopped.
 JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
                      const std::vector<NodeList>& nodes, const RunJobsOptions& options);
@@ -94,5 +99,19 @@ struct AloneStep {
     bool stuck = false;
 };
 AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList& nodes);
+
+// What each job alone asks of the links that it shares and that jobs may fill, over a run of it.
+struct LoadsAlone {
+    struct Link {
+        double kBps = 0;
+        std::vector<std::vector<double>> loads;  // by job and slot, mean kB/s
+    };
+    std::vector<StepRecord> steps;  // by job
+    Picoseconds slot = 0;           // `slots` of them are the shortest run
+    std::vector<Link> links;
+    std::string stuck;  // as of JobsOutcome
+};
+LoadsAlone loads_alone(const plan::Cluster& cluster, const std::vector<Job>& jobs,
+                       const std::vector<NodeList>& nodes, std::int64_t slots);
 
 }  // namespace orrery::sim

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "tests/cli/world.hpp"
@@ -17,20 +19,30 @@ using ::testing::StartsWith;
 const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios/";
 const std::string kFour = kScenarios + "jobs/four-7b-on-64-nodes.json";
 
-TEST(JobsCommand, PrintsWhatItsPageShows) {
-    const Outcome outcome = run({"jobs", kFour});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+// The example of the page that begins so.
+std::string shown(const std::string& first) {
     std::istringstream page(content_of(std::string(ORRERY_SOURCE_DIR) + "/docs/jobs.md"));
     std::string shown;
     bool begun = false;
     for (std::string line; std::getline(page, line);) {
-        begun = begun || line.starts_with("    4 jobs of 512 ranks");
+        begun = begun || line.starts_with("    " + first);
         if (!begun) continue;
         if (!line.empty() && !line.starts_with("    ")) break;
         shown += line.empty() ? "\n" : line.substr(4) + '\n';
     }
-    shown.pop_back();
-    EXPECT_EQ(shown, outcome.out);
+    if (!shown.empty()) shown.pop_back();
+    return shown;
+}
+
+TEST(JobsCommand, PrintsWhatItsPageShows) {
+    const Outcome outcome = run({"jobs", kFour});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(shown("4 jobs of 512 ranks"), outcome.out);
+    const Outcome shifted = run({"jobs", kFour, "--shift", "search"});
+    ASSERT_EQ(shifted.code, 0) << shifted.err;
+    const std::size_t starts = shifted.out.find("starts, best first");
+    ASSERT_NE(starts, std::string::npos) << shifted.out;
+    EXPECT_EQ(shown("starts, best first"), shifted.out.substr(starts));
 }
 
 TEST(JobsCommand, PrintsJson) {
@@ -93,7 +105,79 @@ TEST(JobsCommand, SearchesPlaces) {
     EXPECT_EQ(search.at("places").back().at("how"), "as given");
     for (const json& job : printed.at("jobs"))
         EXPECT_EQ(job.at("slowdown"), 1);
-    EXPECT_EQ(run({"jobs", kFour, "--objective", "worst"}).code, 2);
+    const Outcome nothing = run({"jobs", kFour, "--objective", "worst"});
+    EXPECT_EQ(nothing.code, 2);
+    EXPECT_THAT(nothing.err, HasSubstr("only with --place search or --shift search"));
+}
+
+// c's step is nearly two of a's.
+TEST(JobsCommand, SearchesShifts) {
+    const std::vector<std::string> command = {"jobs",   kFour,     "--shift", "search",
+                                              "--json", "--steps", "2"};
+    const Outcome outcome = run(command);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(run(command).out, outcome.out);
+    const json printed = json::parse(outcome.out);
+    const json& shifts = printed.at("shifts");
+    const json& starts = shifts.at("starts");
+    const json given = json::parse(run({"jobs", kFour, "--json", "--steps", "2"}).out);
+    double least = 1e9;
+    for (const json& one : starts) {
+        least = std::min(least, one.at("score").get<double>());
+        double sum = 0;
+        for (const json& slowdown : one.at("slowdowns"))
+            sum += slowdown.get<double>();
+        EXPECT_NEAR(one.at("score").get<double>(), sum, 1e-9);
+        if (one.at("how") != "as given") continue;
+        for (std::size_t j = 0; j < 4; ++j)
+            EXPECT_EQ(one.at("shared_s").at(j), given.at("jobs").at(j).at("shared_s"));
+        EXPECT_LT(starts.at(0).at("score"), one.at("score"));
+    }
+    EXPECT_EQ(starts.at(0).at("score"), least);
+    for (std::size_t j = 0; j < 4; ++j) {
+        EXPECT_EQ(starts.at(0).at("shared_s").at(j), printed.at("jobs").at(j).at("shared_s"));
+        EXPECT_GE(starts.at(0).at("later_s").at(j), 0);
+    }
+    EXPECT_EQ(shifts.at("lasting"), false);
+    const json& drift = shifts.at("drifts").at(0);
+    EXPECT_EQ(drift.at("slow"), "c");
+    EXPECT_EQ(drift.at("fast"), "a");
+    const double a = printed.at("jobs").at(0).at("alone_s");
+    const double c = printed.at("jobs").at(2).at("alone_s");
+    EXPECT_NEAR(drift.at("drift_s").get<double>(), std::abs(c - 2 * a), 1e-9);
+}
+
+TEST(JobsCommand, SearchesShiftsWherePlacesAreBest) {
+    json two = json::parse(content_of(kFour));
+    two["jobs"] = json::array({two["jobs"][0], two["jobs"][1]});
+    for (std::size_t j = 0; j < 2; ++j) {
+        json nodes = json::array();
+        for (std::size_t node = 0; node < 16; ++node)
+            nodes.push_back(4 * node + j);
+        two["jobs"][j].erase("nodes");
+        two["jobs"][j].erase("placement");
+        two["jobs"][j]["on_nodes"] = nodes;
+    }
+    two["cluster"]["inter_node"]["fabric"]["levels"][0]["oversubscription"] = 8;
+    const std::string file = written("two.json", two.dump());
+    const Outcome outcome = run({"jobs", file, "--place", "search", "--shift", "search",
+                                 "--objective", "worst", "--json", "--steps", "2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out);
+    EXPECT_EQ(printed.at("shifts").at("objective"), "worst");
+    EXPECT_EQ(printed.at("shifts").at("starts").at(0).at("score"),
+              printed.at("search").at("places").at(0).at("score"));
+    const Outcome places =
+        run({"jobs", file, "--place", "search", "--objective", "worst", "--json", "--steps", "2"});
+    EXPECT_LT(printed.at("search").at("places").at(0).at("score"),
+              json::parse(places.out).at("search").at("places").at(0).at("score"));
+}
+
+TEST(JobsCommand, ShiftsAreSearchedOrAsGiven) {
+    const Outcome outcome = run({"jobs", kFour, "--shift", "soon"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("--shift"));
+    EXPECT_EQ(outcome.out, "");
 }
 
 const char* const kCluster = R"("cluster": {"nodes": 4, "devices_per_node": 8,

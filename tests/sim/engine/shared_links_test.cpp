@@ -184,7 +184,8 @@ std::vector<Picoseconds> ends_of(std::vector<std::unique_ptr<OneCollective>>& jo
         links.move_to(now);
         for (std::size_t j = 0; j < jobs.size(); ++j) {
             if (!begun[j] && jobs[j]->at == now) {
-                engines[j].begin(ends[j], links, static_cast<std::int32_t>(j));
+                engines[j].begin(ends[j]);
+                engines[j].flows().join(links, static_cast<std::int32_t>(j));
                 begun[j] = true;
             }
             while (begun[j] && !engines[j].over() && jobs[j]->at + engines[j].next_time() == now)

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "sim/jobs/place_search.hpp"
 #include "sim/prediction.hpp"
@@ -156,6 +157,58 @@ TEST(RunJobs, FoldedIsAsUnfolded) {
                 EXPECT_EQ(unfolded.jobs[j].tracks, 16);
             }
         }
+}
+
+void expect_alike(const JobsOutcome& one, const JobsOutcome& other, const std::string& where) {
+    ASSERT_EQ(one.jobs.size(), other.jobs.size());
+    for (std::size_t j = 0; j < one.jobs.size(); ++j) {
+        const SharedStep &a = one.jobs[j].shared, &b = other.jobs[j].shared;
+        EXPECT_EQ(std::tie(a.mean_s, a.least_s, a.most_s, a.exposed_s, a.steps),
+                  std::tie(b.mean_s, b.least_s, b.most_s, b.exposed_s, b.steps))
+            << where;
+    }
+    ASSERT_EQ(one.links.size(), other.links.size());
+    for (std::size_t l = 0; l < one.links.size(); ++l) {
+        const LinkOutcome &a = one.links[l], &b = other.links[l];
+        EXPECT_EQ(std::tie(a.bytes, a.held_s, a.busy, a.met, a.full),
+                  std::tie(b.bytes, b.held_s, b.busy, b.met, b.full))
+            << where;
+    }
+}
+
+// A run that follows what is known of it, and is simulated from there on where links get crowded,
+// is the run that is simulated from its beginning.
+TEST(RunJobs, WhatIsKnownOfARunIsAsInFull) {
+    for (const char* kind : {"fat_tree", "rail"})
+        for (const auto& [name, sets] : kJobs)
+            for (const double start_s : {0.0, 1e-4, 1e-2}) {
+                const Job a = job_of("a", fabric_sets(kind), sets);
+                const Job b = job_of("b", fabric_sets(kind), pipelined(), start_s);
+                const plan::Cluster cluster = shared_cluster(a, 8);
+                const std::vector<NodeList> nodes = {{0, 1, 2, 5}, {3, 4, 6, 7}};
+                RunJobsOptions options;
+                const JobsOutcome known = run_jobs(cluster, {a, b}, nodes, options);
+                options.in_full = true;
+                const JobsOutcome in_full = run_jobs(cluster, {a, b}, nodes, options);
+                expect_alike(known, in_full, name + ' ' + kind);
+                EXPECT_GT(known.jobs[0].slowdown(), 1) << name << ' ' << kind;
+            }
+}
+
+// Gradients meet at the end of a step of many micro-batches: what comes before is simulated once.
+TEST(RunJobs, StepsAreSimulatedOnlyFromWhereLinksAreCrowded) {
+    const Job a = job_of("a", fabric_sets(), data_parallel(64));
+    const Job b = job_of("b", fabric_sets(), data_parallel(64), 1e-3);
+    const plan::Cluster cluster = shared_cluster(a, 8);
+    const std::vector<NodeList> nodes = {{0, 1, 2, 5}, {3, 4, 6, 7}};
+    RunJobsOptions options;
+    options.steps = 8;
+    const JobsOutcome known = run_jobs(cluster, {a, b}, nodes, options);
+    options.in_full = true;
+    const JobsOutcome in_full = run_jobs(cluster, {a, b}, nodes, options);
+    EXPECT_GT(known.jobs[0].slowdown(), 1);
+    expect_alike(known, in_full, "");
+    EXPECT_LT(2 * known.op_events, in_full.op_events);
 }
 
 // What a link carries in the window is what the jobs' steps put on it, however long they took.
