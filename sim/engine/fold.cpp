@@ -36,7 +36,7 @@ struct Groups {
 class Numbering {
   public:
     std::int32_t number(const std::vector<std::int64_t>& key) {
-        return numbers_.emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
+        return numbers_.try_emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
     }
     std::size_t size() const { return numbers_.size(); }
 
@@ -165,8 +165,8 @@ class Refinement {
     std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
 
     // The classes that meet in a group, ascending, each once.
-    std::vector<std::int32_t> meeting(const std::vector<Rank>& members) const {
-        std::vector<std::int32_t> classes;
+    void meeting(const std::vector<Rank>& members, std::vector<std::int64_t>& classes) const {
+        classes.clear();
         ++look_;
         seen_.resize(class_of_.size());
         for (Rank member : members) {
@@ -176,23 +176,21 @@ class Refinement {
             classes.push_back(class_of(member));
         }
         std::sort(classes.begin(), classes.end());
-        return classes;
     }
 
     void step() {
         std::vector<std::vector<std::int32_t>> group_numbers;
+        std::vector<std::int64_t> key;
         for (const Groups& groups : groups_) {
             Numbering numbers;
             group_numbers.emplace_back();
             for (const auto& members : groups.members) {
-                const auto classes = meeting(members);
-                group_numbers.back().push_back(
-                    numbers.number(std::vector<std::int64_t>(classes.begin(), classes.end())));
+                meeting(members, key);
+                group_numbers.back().push_back(numbers.number(key));
             }
         }
         Numbering classes;
         std::vector<std::int32_t> next(class_of_.size());
-        std::vector<std::int64_t> key;
         for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
             key.assign(1, class_of(rank));
             for (std::size_t k = 0; k < groups_.size(); ++k)
@@ -232,7 +230,7 @@ Classes Refinement::result() const {
     }
     std::map<std::vector<std::int64_t>, std::int32_t> numbers;
     // By kind and group, where a representative is in it: most are in the group of another, too.
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int32_t>> met;
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int64_t>> met;
     for (auto& member : classes.members) {
         member.groups.fill(-1);
         for (std::size_t k = 0; k < groups_.size(); ++k) {
@@ -240,14 +238,14 @@ Classes Refinement::result() const {
             const auto group =
                 static_cast<std::size_t>(groups_[k].of_rank[static_cast<std::size_t>(member.rank)]);
             member.shapes[kind] = groups_[k].shapes[group];
-            std::vector<std::int32_t>& meet = met[{k, group}];
-            if (meet.empty()) meet = meeting(groups_[k].members[group]);
+            std::vector<std::int64_t>& meet = met[{k, group}];
+            if (meet.empty()) meeting(groups_[k].members[group], meet);
             if (meet.size() < 2) continue;
-            std::vector<std::int64_t> key(meet.begin(), meet.end());
+            std::vector<std::int64_t> key = meet;
             key.push_back(static_cast<std::int64_t>(kind));
             const auto [it, fresh] =
                 numbers.emplace(std::move(key), static_cast<std::int32_t>(classes.groups.size()));
-            if (fresh) classes.groups.push_back(meet);
+            if (fresh) classes.groups.emplace_back(meet.begin(), meet.end());
             member.groups[kind] = it->second;
         }
         for (std::int64_t p = 0; p < mesh_.pipeline; ++p) {
