@@ -70,13 +70,9 @@ void fill(const PreflightPlan& plan, const runtime::BoundProgram& program,
 
 using StepTimes = std::vector<runtime::OpTime>;  // by op
 
-std::span<const std::byte> bytes_of(const std::vector<StepTimes>& steps,
-                                    std::vector<std::byte>& into) {
-    for (const StepTimes& step : steps) {
-        const auto* from = reinterpret_cast<const std::byte*>(step.data());
-        into.insert(into.end(), from, from + step.size() * sizeof(runtime::OpTime));
-    }
-    return into;
+void append(const StepTimes& step, std::vector<std::byte>& message) {
+    const auto* from = reinterpret_cast<const std::byte*>(step.data());
+    message.insert(message.end(), from, from + step.size() * sizeof(runtime::OpTime));
 }
 
 // Of one rank's message: step after step.
@@ -103,6 +99,7 @@ plan::Scenario scenario_of(const plan::Scenario& run, std::int64_t ranks) {
     scenario.layout.pipeline_parallel = ranks;
     scenario.training.framework = {};
     scenario.training.cuda_graphs = {};
+    scenario.cluster.jitter = {};  // chance is in what is measured
     scenario.training.optimizer.clip_norm = 1;  // steps do not run on into one another
     if (!says_host_links(scenario)) scenario.cluster.host_memory.bandwidth_GBps = 1;
     return scenario;
@@ -161,16 +158,15 @@ Measured measure(const PreflightPlan& plan, runtime::Backend& backend, const Ste
             runtime::bind_program(plan.plan, plan.plan.program_of(seat.rank()), seat.rank());
         const std::unique_ptr<runtime::Device> device = seat.make_device(program, "");
         fill(plan, program, *device);
-        std::vector<StepTimes> own;
+        std::vector<std::byte> own;
         for (int step = 1; step <= steps.warm_ups + steps.counted; ++step) {
             runtime::StepInputs inputs;
             inputs.step = step;
             device->run(inputs);
             if (step > steps.warm_ups)
-                own.emplace_back(device->times().begin(), device->times().end());
+                append({device->times().begin(), device->times().end()}, own);
         }
-        std::vector<std::byte> message;
-        const auto messages = seat.control().gather(bytes_of(own, message));
+        const auto messages = seat.control().gather(own);
         seat.control().finish();
         if (seat.rank() != 0) return;
         std::vector<std::vector<StepTimes>> by_step(static_cast<std::size_t>(steps.counted));

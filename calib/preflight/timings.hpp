@@ -32,16 +32,17 @@ std::vector<Timing> timings_of(const PreflightPlan& plan,
 std::vector<Timing> medians_of(const std::vector<std::vector<Timing>>& steps);
 
 struct Measured {
-    std::vector<Timing> timings;     // of rank 0's process; empty elsewhere
-    std::vector<std::string> hosts;  // by rank
+    std::vector<Timing> timings;     // in rank 0's process; empty elsewhere
+    std::vector<std::string> hosts;  // by rank, likewise
 };
 
-// Performs the plan `steps` times after `warm_ups` that do not count. `agree`: called on each rank
-// before. Throws what a backend throws.
 struct Steps {
-    int warm_ups = 2;
+    int warm_ups = 2;  // that do not count
     int counted = 5;
 };
+
+// Has ranks perform the plan so often. `agree`: called on each rank before. Throws what a backend
+// throws.
 Measured measure(const PreflightPlan& plan, runtime::Backend& backend, const Steps& steps,
                  const std::function<void(runtime::ControlPlane&)>& agree);
 

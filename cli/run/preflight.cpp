@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/quantity.hpp"
-#include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
 #include "cli/run/train_forecast.hpp"
 #include "cli/run/train_ranks.hpp"
