@@ -277,22 +277,27 @@ PreflightPlan preflight_plan(std::int64_t ranks, const Sizes& sizes) {
     return out;
 }
 
-double bytes_of(Check check, const Sizes& sizes, std::int64_t ranks) {
-    const auto count = static_cast<double>(ranks);
+std::int64_t size_of(Check check, const Sizes& sizes) {
     switch (check) {
         case Check::product:
             return 0;
+        case Check::pair:
+            return sizes.message_bytes;
+        case Check::sum:
+            return sizes.sum_bytes;
         case Check::memory:
-            return 2.0 * static_cast<double>(sizes.copy_bytes);
         case Check::to_host:
         case Check::from_host:
-            return static_cast<double>(sizes.copy_bytes);
-        case Check::pair:
-            return static_cast<double>(sizes.message_bytes);
-        case Check::sum:
-            return 2.0 * (count - 1) / count * static_cast<double>(sizes.sum_bytes);
+            break;
     }
-    return 0;
+    return sizes.copy_bytes;
+}
+
+double bytes_of(Check check, const Sizes& sizes, std::int64_t ranks) {
+    const auto bytes = static_cast<double>(size_of(check, sizes));
+    const auto count = static_cast<double>(ranks);
+    if (check == Check::memory) return 2 * bytes;
+    return check == Check::sum ? 2 * (count - 1) / count * bytes : bytes;
 }
 
 }  // namespace orrery::preflight

@@ -67,6 +67,9 @@ struct PreflightPlan {
 
 PreflightPlan preflight_plan(std::int64_t ranks, const Sizes& sizes);
 
+// Bytes of a copy, a message or a sum; 0 of a product.
+std::int64_t size_of(Check check, const Sizes& sizes);
+
 // Bytes that count in a rate: those of a copy, read and written, of a message one way, of a sum
 // times 2(n − 1)/n (nccl-tests, doc/PERFORMANCE.md: bus bandwidth).
 double bytes_of(Check check, const Sizes& sizes, std::int64_t ranks);

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "calib/measure/timing.hpp"
 #include "plan/check.hpp"
 #include "runtime/executor/bound_program.hpp"
 #include "runtime/kernels/elements.hpp"
@@ -18,12 +19,6 @@
 
 namespace orrery::preflight {
 namespace {
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
 
 // From when the last of those that take part came to it until the last had done it.
 struct Meeting {
@@ -99,7 +94,7 @@ plan::Scenario scenario_of(const plan::Scenario& run, std::int64_t ranks) {
     scenario.layout.pipeline_parallel = ranks;
     scenario.training.framework = {};
     scenario.training.cuda_graphs = {};
-    scenario.cluster.jitter = {};  // chance is in what is measured
+    scenario.cluster.jitter = {};               // chance is in what is measured
     scenario.training.optimizer.clip_norm = 1;  // steps do not run on into one another
     if (!says_host_links(scenario)) scenario.cluster.host_memory.bandwidth_GBps = 1;
     return scenario;
@@ -129,7 +124,7 @@ std::vector<Timing> timings_of(const PreflightPlan& plan,
         }
     std::vector<Timing> timings;
     for (const auto& [of, seconds] : alone)
-        timings.push_back({of.first, of.second, -1, median(seconds)});
+        timings.push_back({of.first, of.second, -1, measure::median(seconds)});
     for (const auto& [pair, meeting] : pairs)
         timings.push_back({Check::pair, pair.first, pair.second, meeting.seconds()});
     if (times.size() > 1) timings.push_back({Check::sum, -1, -1, all.seconds()});
@@ -143,7 +138,7 @@ std::vector<Timing> medians_of(const std::vector<std::vector<Timing>>& steps) {
         std::vector<double> seconds;
         for (const auto& step : steps)
             seconds.push_back(step[i].seconds);
-        medians[i].seconds = median(std::move(seconds));
+        medians[i].seconds = measure::median(std::move(seconds));
     }
     return medians;
 }

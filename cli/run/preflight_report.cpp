@@ -57,17 +57,12 @@ std::string family_text(Check check, bool between_nodes) {
 
 std::string size_text(Check check, const preflight::Sizes& sizes) {
     const plan::Gemm& product = sizes.product;
-    switch (check) {
-        case Check::product:
-            return fmt::format("{} x {} x {} {}", whole_text(product.m), whole_text(product.n),
-                               whole_text(product.k), plan::name(sizes.dtype));
-        case Check::sum:
-            return bytes_text(static_cast<double>(sizes.sum_bytes)) + " over all ranks";
-        case Check::pair:
-            return bytes_text(static_cast<double>(sizes.message_bytes)) + " each way at once";
-        default:
-            return bytes_text(static_cast<double>(sizes.copy_bytes));
-    }
+    const std::string bytes = bytes_text(static_cast<double>(preflight::size_of(check, sizes)));
+    if (check == Check::product)
+        return fmt::format("{} x {} x {} {}", whole_text(product.m), whole_text(product.n),
+                           whole_text(product.k), plan::name(sizes.dtype));
+    if (check == Check::sum) return bytes + " over all ranks";
+    return check == Check::pair ? bytes + " each way at once" : bytes;
 }
 
 // Of one rank or link, while all are busy.
@@ -179,9 +174,7 @@ Json family_json(const PreflightReport& report, const Family& family) {
         row["k"] = sizes.product.k;
         row["dtype"] = plan::name(sizes.dtype);
     } else {
-        row["bytes"] = family.check == Check::pair  ? sizes.message_bytes
-                       : family.check == Check::sum ? sizes.sum_bytes
-                                                    : sizes.copy_bytes;
+        row["bytes"] = preflight::size_of(family.check, sizes);
     }
     row["over_profile"] = family.is_expected() ? Json(family.usual) : Json(nullptr);
     row["timings"] = Json::array();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/this_machine.hpp"
+#include "calib/measure/timing.hpp"
 #include "cli/machine_failure.hpp"
 #include "cli/run/runtime_failures.hpp"
 #include "plan/assemble/build_plan.hpp"
@@ -138,12 +139,6 @@ std::unique_ptr<TrainOutput> no_output() {
 
 namespace {
 
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 trace::StorageFacts storage_of(const TrainEnd& end) {
     trace::StorageFacts facts;
     facts.data_wait_s = end.steps.data_wait_s();
@@ -152,7 +147,7 @@ trace::StorageFacts storage_of(const TrainEnd& end) {
             std::vector<double> values;
             for (const runtime::CheckpointReport& report : end.checkpoints)
                 values.push_back(static_cast<double>(report.*value));
-            return median(std::move(values));
+            return measure::median(std::move(values));
         };
         facts.save_bytes = of_all(&runtime::CheckpointReport::bytes);
         facts.save_stall_s = of_all(&runtime::CheckpointReport::stall_s);

@@ -14,7 +14,7 @@ ALLOWED = {
     "calib/fit": {"plan", "trace", "sim", "calib/fit"},
     "calib/compare": {"plan", "trace", "sim", "calib/compare"},
     "calib/measure": {"plan", "trace", "runtime", "calib/fit", "calib/measure"},
-    "calib/preflight": {"plan", "trace", "sim", "runtime", "calib/preflight"},
+    "calib/preflight": {"plan", "trace", "sim", "runtime", "calib/measure", "calib/preflight"},
 }
 ALLOWED["cli"] = set(ALLOWED) | {"cli"}
 # What the command line prints, the library answers and the desktop application shows: by the same code.
