@@ -1,3 +1,5 @@
+#include <tbb/parallel_invoke.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -283,24 +285,34 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     Prediction prediction;
     prediction.trace = trace_to_fill(plan, machine, resolved_json);
     const bool keep = options.keep_trace || options.costs != nullptr;
-    const EngineRun run =
-        keep ? keep_events(machine, prediction) : count_events(machine, prediction);
+    EngineRun run;
+    const auto run_itself = [&] {
+        run = keep ? keep_events(machine, prediction) : count_events(machine, prediction);
+    };
+    SimulateOptions alike;  // of the same plan on other clusters
+    alike.plan = &plan;
+    alike.stop = options.stop;
+    const bool part_waiting = options.part_waiting && options.costs == nullptr;
+    std::optional<Prediction> even;
+    SlowestAlone alone;
+    if (part_waiting && !scenario.cluster.even())
+        tbb::parallel_invoke(
+            run_itself, [&] { even = even_step(scenario, profile, alike); },
+            [&] { alone = slowest_alone(scenario, profile, alike); });
+    else
+        run_itself();
 
     prediction.conserved = plan.conserved;
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
-    std::optional<Prediction> even;
-    SimulateOptions alike;  // of the same plan on other clusters
-    alike.plan = &plan;
-    alike.stop = options.stop;
-    if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting) {
+    if (prediction.stuck.empty() && part_waiting) {
         part_routing(machine, prediction);
         prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
-        if (scenario.cluster.even())
-            split_bubble(plan, machine, prediction);
+        if (even)
+            part_bubbles(*even, scenario, prediction);
         else
-            even = without_stragglers(scenario, profile, alike, prediction);
+            split_bubble(plan, machine, prediction);
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }
     prediction.memory = predict_memory(plan, scenario, profile);
@@ -312,9 +324,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.step =
         predict_step(prediction, interval_parts(prediction, machine, framework, profile,
                                                 prior_of(options, framework, profile)));
-    if (even)
-        prediction.step.stragglers =
-            straggler_cost(scenario, profile, alike, *even, prediction.step);
+    if (even) prediction.step.stragglers = straggler_cost(*even, alone, prediction.step);
     if (options.draws > 0)
         prediction.step.draws = draw_steps(scenario, profile, alike, options.draws);
     prediction.throughput =

@@ -70,22 +70,23 @@ void leave_to_schedule(Picoseconds of_schedule, trace::Accounts& accounts) {
     accounts[kBubble] = left;
 }
 
-Prediction without_stragglers(const plan::Scenario& scenario, const Profile& profile,
-                              const SimulateOptions& options, Prediction& prediction) {
-    Prediction even =
-        step_on(scenario.cluster.made_even(), scenario, profile, options, /*part_waiting=*/true);
+Prediction even_step(const plan::Scenario& scenario, const Profile& profile,
+                     const SimulateOptions& options) {
+    return step_on(scenario.cluster.made_even(), scenario, profile, options,
+                   /*part_waiting=*/true);
+}
+
+void part_bubbles(const Prediction& even, const plan::Scenario& scenario, Prediction& prediction) {
     const std::vector<std::size_t> tracks = tracks_of(even.trace, scenario.layout.ranks());
     for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t) {
         const auto rank = static_cast<std::size_t>(prediction.trace.tracks[t].rank);
         leave_to_schedule(even.sums.accounts[tracks[rank]][kBubble], prediction.sums.accounts[t]);
     }
     prediction.step.heaviest_chunk = even.step.heaviest_chunk;
-    return even;
 }
 
-StragglerCost straggler_cost(const plan::Scenario& scenario, const Profile& profile,
-                             const SimulateOptions& options, const Prediction& even,
-                             const StepPrediction& step) {
+SlowestAlone slowest_alone(const plan::Scenario& scenario, const Profile& profile,
+                           const SimulateOptions& options) {
     using plan::StragglerOf;
     const plan::Cluster cluster = drawn_cluster(scenario.cluster);
     const std::int64_t per_node = cluster.devices_per_node, ranks = scenario.layout.ranks();
@@ -103,26 +104,40 @@ StragglerCost straggler_cost(const plan::Scenario& scenario, const Profile& prof
                  slow.device >= 0 ? slow.device : slow.node * per_node, slow.factor},
                 ranks);
     }
+    SlowestAlone alone;
+    alone.slow_devices = devices.count;
+    alone.slow_nodes = nodes.count;
+    alone.slow_intra_links = inside.count;
+    alone.slow_networks = networks.count;
+    const std::int64_t all = devices.count + nodes.count + inside.count + networks.count;
+    const bool nothing_else = !cluster.jitter.any() && cluster.all_slow_factor == 1;
+    for (const std::optional<StragglerCost::Worst>& one :
+         {devices.worst, nodes.worst, inside.worst, networks.worst}) {
+        if (!one) continue;
+        alone.slowest.push_back(*one);
+        alone.step_s.emplace_back();
+        if (all == 1 && nothing_else) continue;
+        alone.step_s.back() =
+            step_on(with_alone(cluster.made_even(), *one), scenario, profile, options, false)
+                .step.time_s;
+    }
+    return alone;
+}
+
+StragglerCost straggler_cost(const Prediction& even, const SlowestAlone& alone,
+                             const StepPrediction& step) {
     StragglerCost cost;
     cost.even_s = even.step.time_s;
     for (std::size_t account = 0; account < trace::kAccounts; ++account)
         cost.added_s[account] = step.breakdown_s[account] - even.step.breakdown_s[account];
-    cost.slow_devices = devices.count;
-    cost.slow_nodes = nodes.count;
-    cost.slow_intra_links = inside.count;
-    cost.slow_networks = networks.count;
-    const std::int64_t all = devices.count + nodes.count + inside.count + networks.count;
-    const bool nothing_else = !cluster.jitter.any() && cluster.all_slow_factor == 1;
-    for (std::optional<StragglerCost::Worst> one :
-         {devices.worst, nodes.worst, inside.worst, networks.worst}) {
-        if (!one) continue;
-        const double alone_s =
-            all == 1 && nothing_else
-                ? step.time_s
-                : step_on(with_alone(cluster.made_even(), *one), scenario, profile, options, false)
-                      .step.time_s;
-        one->alone_added_s = alone_s - cost.even_s;
-        if (!cost.worst || one->alone_added_s > cost.worst->alone_added_s) cost.worst = one;
+    cost.slow_devices = alone.slow_devices;
+    cost.slow_nodes = alone.slow_nodes;
+    cost.slow_intra_links = alone.slow_intra_links;
+    cost.slow_networks = alone.slow_networks;
+    for (std::size_t i = 0; i < alone.slowest.size(); ++i) {
+        StragglerCost::Worst one = alone.slowest[i];
+        one.alone_added_s = alone.step_s[i].value_or(step.time_s) - cost.even_s;
+        if (!cost.worst || one.alone_added_s > cost.worst->alone_added_s) cost.worst = one;
     }
     return cost;
 }

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
@@ -19,14 +21,26 @@ namespace orrery::sim {
 // Of a rank's bubble `of_schedule` stays, at most; the rest becomes imbalance.
 void leave_to_schedule(Picoseconds of_schedule, trace::Accounts& accounts);
 
-// `options.plan` is set. The step of the even cluster; the bubbles of `prediction`, which is
-// of the uneven one, are parted by it, and it takes over which chunk is the heaviest.
-Prediction without_stragglers(const plan::Scenario& scenario, const Profile& profile,
-                              const SimulateOptions& options, Prediction& prediction);
+// The step of the even cluster. `options.plan` is set, here and below.
+Prediction even_step(const plan::Scenario& scenario, const Profile& profile,
+                     const SimulateOptions& options);
+
+// The bubbles of `prediction`, which is of the uneven cluster, are parted by the even step; it
+// takes over which chunk is the heaviest.
+void part_bubbles(const Prediction& even, const plan::Scenario& scenario, Prediction& prediction);
+
+// The slowest of each sort that the layout uses, and the step with that one alone.
+struct SlowestAlone {
+    std::int64_t slow_devices = 0, slow_nodes = 0, slow_intra_links = 0, slow_networks = 0;
+    std::vector<StragglerCost::Worst> slowest;  // at most one of a sort
+    // By `slowest`, in seconds; none: it is alone in the scenario, too.
+    std::vector<std::optional<double>> step_s;
+};
+SlowestAlone slowest_alone(const plan::Scenario& scenario, const Profile& profile,
+                           const SimulateOptions& options);
 
 // `step` is of the uneven cluster, its accounts parted.
-StragglerCost straggler_cost(const plan::Scenario& scenario, const Profile& profile,
-                             const SimulateOptions& options, const Prediction& even,
+StragglerCost straggler_cost(const Prediction& even, const SlowestAlone& alone,
                              const StepPrediction& step);
 
 // The same for any number of threads. Draws that come out alike are simulated once.

@@ -3,15 +3,28 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::sim {
 
-// Positions of a group's members in each of its nodes, ascending.
-using NodeMembers = std::map<std::int64_t, std::vector<int>>;
+// Positions of a group's members in each of its nodes; both ascending. Spans are of `positions`.
+using Positions = std::span<const int>;
+struct NodeMembers {
+    std::vector<int> positions;
+    std::vector<std::pair<std::int64_t, Positions>> nodes;
+
+    NodeMembers() = default;
+    NodeMembers(NodeMembers&&) = default;
+    NodeMembers& operator=(NodeMembers&&) = default;
+
+    auto begin() const { return nodes.begin(); }
+    auto end() const { return nodes.end(); }
+    std::size_t size() const { return nodes.size(); }
+};
 
 // `member_devices` must not be empty.
 NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,

@@ -15,11 +15,22 @@ namespace orrery::sim {
 NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,
                             std::int64_t devices_per_node) {
     ORRERY_CHECK(!member_devices.empty() && devices_per_node > 0, "a group without members");
+    std::vector<std::int64_t> sorted;
+    const std::vector<std::int64_t>* devices = &member_devices;
+    if (!std::is_sorted(devices->begin(), devices->end())) {
+        sorted = member_devices;
+        std::sort(sorted.begin(), sorted.end());
+        devices = &sorted;
+    }
     NodeMembers members;
-    for (std::int64_t device : member_devices)
-        members[device / devices_per_node].push_back(static_cast<int>(device % devices_per_node));
-    for (auto& [node, positions] : members)
-        std::sort(positions.begin(), positions.end());
+    for (const std::int64_t device : *devices)
+        members.positions.push_back(static_cast<int>(device % devices_per_node));
+    for (std::size_t first = 0, past = 0; first < devices->size(); first = past) {
+        const std::int64_t node = (*devices)[first] / devices_per_node;
+        while (past < devices->size() && (*devices)[past] / devices_per_node == node)
+            ++past;
+        members.nodes.emplace_back(node, Positions(members.positions).subspan(first, past - first));
+    }
     return members;
 }
 
@@ -112,7 +123,7 @@ MeshPlace mesh_place_of(const NodeMembers& members) {
     bool first = true;
     for (const auto& [node, positions] : members) {
         if (positions.size() < 2) continue;
-        MeshPlace place = mesh_place(positions);
+        MeshPlace place = mesh_place({positions.begin(), positions.end()});
         if (!first) {
             place.rings = std::min(place.rings, worst.rings);
             place.chains = std::min(place.chains, worst.chains);
@@ -143,7 +154,7 @@ void place_in_meshes(const std::vector<NodeMembers>& members, std::vector<GroupS
 
 // --- fabrics
 
-Rails rails_of_members(const std::vector<int>& positions, const plan::Cluster& cluster) {
+Rails rails_of_members(Positions positions, const plan::Cluster& cluster) {
     Rails rails;
     for (const int position : positions) {
         const std::int64_t rail = rail_of(position, cluster);
@@ -158,7 +169,7 @@ RailUse rails_of_group(const NodeMembers& members, const plan::Cluster& cluster)
     RailUse use;
     std::set<std::int64_t> all;
     std::size_t fewest = 0;
-    Rails before = rails_of_members(members.rbegin()->second, cluster);
+    Rails before = rails_of_members(members.nodes.back().second, cluster);
     Rails common;
     bool first = true;
     for (const auto& [node, positions] : members) {
@@ -283,12 +294,14 @@ GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_
 std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
                                   const plan::Cluster& cluster) {
     std::vector<NodeMembers> members;
-    std::map<std::int64_t, int> users;  // groups that leave a node, by node
+    std::vector<int> users;  // groups that leave a node, by node
     for (const auto& group : groups) {
         members.push_back(members_by_node(group, cluster.devices_per_node));
         if (members.back().size() == 1) continue;
+        const std::int64_t last = members.back().nodes.back().first;
+        if (last >= std::ssize(users)) users.resize(static_cast<std::size_t>(last) + 1);
         for (const auto& [node, positions] : members.back())
-            ++users[node];
+            ++users[static_cast<std::size_t>(node)];
     }
     const FactorsByDevice factors = link_factors(cluster);
     std::vector<GroupShape> shapes;
@@ -296,7 +309,7 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
         int siblings = 1;
         if (own.size() > 1)
             for (const auto& [node, positions] : own)
-                siblings = std::max(siblings, users[node]);
+                siblings = std::max(siblings, users[static_cast<std::size_t>(node)]);
         shapes.push_back(shape_from(own, siblings));
         shapes.back().kinds = kinds_of(own, cluster);
         if (!factors.empty()) add_slow(own, factors, cluster, shapes.back().slow);
