@@ -105,38 +105,33 @@ SlowestAlone slowest_alone(const plan::Scenario& scenario, const Profile& profil
                 ranks);
     }
     SlowestAlone alone;
-    alone.slow_devices = devices.count;
-    alone.slow_nodes = nodes.count;
-    alone.slow_intra_links = inside.count;
-    alone.slow_networks = networks.count;
+    alone.counted.slow_devices = devices.count;
+    alone.counted.slow_nodes = nodes.count;
+    alone.counted.slow_intra_links = inside.count;
+    alone.counted.slow_networks = networks.count;
     const std::int64_t all = devices.count + nodes.count + inside.count + networks.count;
     const bool nothing_else = !cluster.jitter.any() && cluster.all_slow_factor == 1;
     for (const std::optional<StragglerCost::Worst>& one :
          {devices.worst, nodes.worst, inside.worst, networks.worst}) {
         if (!one) continue;
-        alone.slowest.push_back(*one);
-        alone.step_s.emplace_back();
-        if (all == 1 && nothing_else) continue;
-        alone.step_s.back() =
-            step_on(with_alone(cluster.made_even(), *one), scenario, profile, options, false)
-                .step.time_s;
+        std::optional<double> step_s;
+        if (all > 1 || !nothing_else)
+            step_s =
+                step_on(with_alone(cluster.made_even(), *one), scenario, profile, options, false)
+                    .step.time_s;
+        alone.steps_s.emplace_back(*one, step_s);
     }
     return alone;
 }
 
 StragglerCost straggler_cost(const Prediction& even, const SlowestAlone& alone,
                              const StepPrediction& step) {
-    StragglerCost cost;
+    StragglerCost cost = alone.counted;
     cost.even_s = even.step.time_s;
     for (std::size_t account = 0; account < trace::kAccounts; ++account)
         cost.added_s[account] = step.breakdown_s[account] - even.step.breakdown_s[account];
-    cost.slow_devices = alone.slow_devices;
-    cost.slow_nodes = alone.slow_nodes;
-    cost.slow_intra_links = alone.slow_intra_links;
-    cost.slow_networks = alone.slow_networks;
-    for (std::size_t i = 0; i < alone.slowest.size(); ++i) {
-        StragglerCost::Worst one = alone.slowest[i];
-        one.alone_added_s = alone.step_s[i].value_or(step.time_s) - cost.even_s;
+    for (auto [one, step_s] : alone.steps_s) {
+        one.alone_added_s = step_s.value_or(step.time_s) - cost.even_s;
         if (!cost.worst || one.alone_added_s > cost.worst->alone_added_s) cost.worst = one;
     }
     return cost;

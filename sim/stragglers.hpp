@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/scenario/scenario.hpp"
@@ -29,12 +30,11 @@ Prediction even_step(const plan::Scenario& scenario, const Profile& profile,
 // takes over which chunk is the heaviest.
 void part_bubbles(const Prediction& even, const plan::Scenario& scenario, Prediction& prediction);
 
-// The slowest of each sort that the layout uses, and the step with that one alone.
+// How many are slow, and the slowest of each sort that the layout uses with the step of that one
+// alone, in seconds; none: nothing else is uneven in the scenario.
 struct SlowestAlone {
-    std::int64_t slow_devices = 0, slow_nodes = 0, slow_intra_links = 0, slow_networks = 0;
-    std::vector<StragglerCost::Worst> slowest;  // at most one of a sort
-    // By `slowest`, in seconds; none: it is alone in the scenario, too.
-    std::vector<std::optional<double>> step_s;
+    StragglerCost counted;
+    std::vector<std::pair<StragglerCost::Worst, std::optional<double>>> steps_s;
 };
 SlowestAlone slowest_alone(const plan::Scenario& scenario, const Profile& profile,
                            const SimulateOptions& options);

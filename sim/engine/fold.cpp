@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/engine/splitmix.hpp"
@@ -31,51 +32,24 @@ struct Groups {
 };
 
 // Numbers keys by first appearance, so that results depend neither on how keys compare nor on how
-// they are hashed. Most keys were seen before: those seen lie behind each other, and are found by
-// open addressing.
+// they are hashed.
 class Numbering {
   public:
     std::int32_t number(const std::vector<std::int64_t>& key) {
-        if (2 * seen_.size() >= places_.size()) grow();
-        std::uint64_t hash = key.size();
-        for (const std::int64_t part : key)
-            hash = split_mixed(hash ^ static_cast<std::uint64_t>(part));
-        std::int32_t& place = place_of(hash, &key);
-        if (place == kFree) {
-            place = static_cast<std::int32_t>(seen_.size());
-            seen_.push_back({hash, parts_.size(), key.size()});
-            parts_.insert(parts_.end(), key.begin(), key.end());
-        }
-        return place;
+        return numbers_.try_emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
     }
-    std::size_t size() const { return seen_.size(); }
+    std::size_t size() const { return numbers_.size(); }
 
   private:
-    struct Seen {
-        std::uint64_t hash = 0;
-        std::size_t first = 0, parts = 0;  // into parts_
-    };
-    static constexpr std::int32_t kFree = -1;
-
-    // Where the key stands, or would; without one, where one of this hash that is new would.
-    std::int32_t& place_of(std::uint64_t hash, const std::vector<std::int64_t>* key) {
-        for (std::size_t at = hash & (places_.size() - 1);; at = (at + 1) & (places_.size() - 1)) {
-            if (places_[at] == kFree) return places_[at];
-            const Seen& seen = seen_[static_cast<std::size_t>(places_[at])];
-            if (key == nullptr || seen.hash != hash || seen.parts != key->size()) continue;
-            const auto first = parts_.begin() + static_cast<std::ptrdiff_t>(seen.first);
-            if (std::equal(key->begin(), key->end(), first)) return places_[at];
+    struct Hash {
+        std::size_t operator()(const std::vector<std::int64_t>& key) const {
+            std::uint64_t hash = key.size();
+            for (const std::int64_t part : key)
+                hash = split_mixed(hash ^ static_cast<std::uint64_t>(part));
+            return hash;
         }
-    }
-    void grow() {
-        places_.assign(std::max<std::size_t>(64, 2 * places_.size()), kFree);
-        for (std::size_t i = 0; i < seen_.size(); ++i)
-            place_of(seen_[i].hash, nullptr) = static_cast<std::int32_t>(i);
-    }
-
-    std::vector<std::int32_t> places_;  // a power of two, at most half of it taken: into seen_
-    std::vector<Seen> seen_;
-    std::vector<std::int64_t> parts_;
+    };
+    std::unordered_map<std::vector<std::int64_t>, std::int32_t, Hash> numbers_;
 };
 
 std::vector<std::vector<std::int64_t>> on_devices(std::vector<std::vector<Rank>> groups,

@@ -20,6 +20,7 @@ TEST(ShapeOf, CountsMembersNodesAndTheFullestNode) {
     EXPECT_EQ(shape_of({5, 6, 7, 8}, 8), (GroupShape{4, 2, 3, 1}));  // straddles two nodes
     EXPECT_EQ(shape_of({0, 8, 16}, 8, 8), (GroupShape{3, 3, 1, 8}));
     EXPECT_EQ(shape_of({9}, 8), (GroupShape{1, 1, 1, 1}));
+    EXPECT_EQ(shape_of({17, 5, 16, 6, 7}, 8), (GroupShape{5, 2, 3, 1}));  // placed anywhere
 }
 
 TEST(ShapeOf, SiblingsAreTheGroupsThatLeaveTheSameNode) {
