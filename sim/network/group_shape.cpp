@@ -280,8 +280,21 @@ GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_
     return shape_from(members_by_node(member_devices, devices_per_node), siblings_per_node);
 }
 
+namespace {
+std::vector<NodeMembers> on_fabric(const std::vector<NodeMembers>& members,
+                                   const FabricNodes& places) {
+    std::vector<NodeMembers> there;
+    for (const NodeMembers& own : members) {
+        there.emplace_back();
+        for (const auto& [node, positions] : own)
+            there.back().emplace(places[static_cast<std::size_t>(node)], positions);
+    }
+    return there;
+}
+}  // namespace
+
 std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
-                                  const plan::Cluster& cluster) {
+                                  const plan::Cluster& cluster, const FabricNodes* places) {
     std::vector<NodeMembers> members;
     std::map<std::int64_t, int> users;  // groups that leave a node, by node
     for (const auto& group : groups) {
@@ -303,11 +316,13 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
     }
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         place_in_meshes(members, shapes);
-    if (!cluster.inter_node.fabric.levels.empty()) place_on_fabric(members, cluster, shapes);
+    if (!cluster.inter_node.fabric.levels.empty())
+        place_on_fabric(places == nullptr ? members : on_fabric(members, *places), cluster, shapes);
     return shapes;
 }
 
-Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster) {
+Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster,
+                const FabricNodes* places) {
     const std::int64_t own = from_device / cluster.devices_per_node;
     const std::int64_t other = to_device / cluster.devices_per_node;
     Hop hop;
@@ -326,8 +341,11 @@ Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cl
                                         static_cast<int>(to_device % cluster.devices_per_node));
         return hop;
     }
+    const auto on_fabric_at = [&](std::int64_t node) {
+        return places == nullptr ? node : (*places)[static_cast<std::size_t>(node)];
+    };
     for (const plan::FabricLevel& level : cluster.inter_node.fabric.levels)
-        if (own / level.nodes != other / level.nodes) ++hop.levels;
+        if (on_fabric_at(own) / level.nodes != on_fabric_at(other) / level.nodes) ++hop.levels;
     if (!on_rails(cluster)) return hop;
     hop.crosses_rails = rail_of(from_device, cluster) != rail_of(to_device, cluster);
     if (climbs(hop.crosses_rails, cluster)) hop.levels = std::max(hop.levels, 1);
