@@ -265,6 +265,22 @@ trace::LaunchTimes launch_times(const plan::Framework& framework) {
 
 namespace {
 
+Machine::Above above_of(const Classes::Member& member, const MixedNetwork& network) {
+    Machine::Above above;
+    for (std::size_t kind = 0; kind < member.shapes.size(); ++kind)
+        above.groups[kind] = network.travels(member.shapes[kind].kinds, member.shapes[kind].slow);
+    for (const Hop& hop : member.hops)
+        above.peers.push_back(network.travels(hop.kinds, hop.slow));
+    return above;
+}
+
+// Devices draw, whatever rank is on them.
+std::int64_t drawn_as(plan::Rank rank, const plan::Cluster& cluster, const RankPlaces* places) {
+    if (places == nullptr) return rank;
+    const auto node = static_cast<std::size_t>(rank / cluster.devices_per_node);
+    return places->nodes[node] * cluster.devices_per_node + rank % cluster.devices_per_node;
+}
+
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
                    bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives,
                    const RankPlaces* places) {
@@ -368,7 +384,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
         for (const std::int32_t block : plan.statistics)
             track.statistic_to_peer.push_back(hops(
                 plan::message_bytes(plan.blocks[static_cast<std::size_t>(block)].ops.front())));
-        auto uneven = std::make_unique<Uneven>(cluster, member.rank);
+        if (places != nullptr) machine.above.push_back(above_of(member, network));
+        auto uneven =
+            std::make_unique<Uneven>(cluster, member.rank, drawn_as(member.rank, cluster, places));
         if (costs == nullptr && uneven->changes()) {
             track.uneven = uneven.get();
             machine.uneven.push_back(std::move(uneven));

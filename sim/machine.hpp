@@ -41,16 +41,24 @@ struct Machine {
     std::vector<std::vector<double>> modelled;
     std::vector<std::vector<double>> factors;     // of tracks whose chunks were made equal
     std::vector<std::unique_ptr<Uneven>> uneven;  // of tracks whose kernels take another time
+
+    // What a track's uses of the network are above its node (MixedNetwork::travels), by kind of
+    // group and by pipeline rank; of a machine among others.
+    struct Above {
+        std::array<double, plan::kGroupKinds> groups{};
+        std::vector<double> peers;
+    };
+    std::vector<Above> above;  // by track
 };
 
 // `plan` must outlive the machine. With `costs` ops take what was measured
 // (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
 // one that was measured, on a cluster of the same prices, every rank is simulated. `collectives`
-// are what the profile says of them, where they have been parsed already; `places`, where ranks
-// lie, of a cluster whose nodes are alike, if not on its first nodes. Throws ProfileError for what
-// the profile lacks, and plan::ScenarioError where the device cannot compute so, or an op takes
-// longer than can be simulated.
+// are what the profile says of them, where they have been parsed already; `places`, of which nodes
+// of a larger cluster the scenario's is made. Throws ProfileError for what the profile lacks, and
+// plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
+// simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
                       const CollectiveTable* collectives = nullptr,

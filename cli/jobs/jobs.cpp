@@ -10,7 +10,9 @@
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
-#include "sim/jobs/placement.hpp"
+#include "sim/engine/drawn_cluster.hpp"
+#include "sim/jobs/job_on_nodes.hpp"
+#include "sim/jobs/place_jobs.hpp"
 #include "sim/prediction.hpp"
 
 namespace orrery::cli {
@@ -71,9 +73,10 @@ class JobsCommand : public Subcommand {
             return read.unreadable ? kExitUnreadable : kExitInvalidScenario;
         }
         const plan::SharedCluster& shared = *read.shared;
+        const plan::Cluster cluster = sim::drawn_cluster(shared.cluster);
         const std::vector<sim::Job> jobs = planned(shared);
         std::vector<std::string> placed;
-        std::vector<sim::NodeList> nodes = places(shared, placed);
+        std::vector<sim::NodeList> nodes = places(shared, jobs, placed);
         std::optional<sim::PlaceSearchResult> search;
         if (place_ == kSearch) {
             search = searched(shared, jobs, nodes);
@@ -93,7 +96,7 @@ class JobsCommand : public Subcommand {
         else if (shifts)
             outcome = shifts->simulated.front().outcome;
         else
-            outcome = sim::run_jobs(shared.cluster, jobs, nodes, options_);
+            outcome = sim::run_jobs(cluster, jobs, nodes, options_);
         if (!outcome.stuck.empty()) {
             console.err << "orrery jobs: internal error: the plan of " << outcome.stuck
                         << " deadlocks\n";
@@ -104,11 +107,12 @@ class JobsCommand : public Subcommand {
                                    nodes,
                                    placed,
                                    outcome,
+                                   even_steps(cluster, jobs, nodes),
                                    search ? &*search : nullptr,
                                    shifts ? &*shifts : nullptr,
                                    objective()};
         console.out << (json_ ? jobs_json(report) : jobs_text(report, console));
-        return all_fit(jobs, console) ? kExitOk : kExitInfeasible;
+        return all_fit(cluster, jobs, nodes, console) ? kExitOk : kExitInfeasible;
     }
 
   private:
@@ -117,20 +121,68 @@ class JobsCommand : public Subcommand {
         return *content_;
     }
 
-    static std::vector<sim::Job> planned(const plan::SharedCluster& shared) {
+    std::vector<sim::Job> planned(const plan::SharedCluster& shared) const {
         std::vector<sim::Job> jobs;
+        const bool mixed = !shared.cluster.other_nodes.empty();
         for (const plan::SharedJob& job : shared.jobs)
             jobs.push_back({job.name, job.scenario, plan::build_plan(job.scenario),
-                            sim::load_profiles(job.scenario.cluster), job.start_s});
+                            sim::load_profiles(mixed ? shared.cluster : job.scenario.cluster),
+                            job.start_s, job.kinds});
+        if (mixed) keep_usable_kinds(shared, jobs);
         return jobs;
+    }
+
+    // Jobs get nodes that can run them: that compute what they ask for and, where there are enough,
+    // have the memory.
+    void keep_usable_kinds(const plan::SharedCluster& shared, std::vector<sim::Job>& jobs) const {
+        std::vector<sim::NodeList> given;
+        std::vector<sim::UsableKinds> usable;
+        for (std::size_t j = 0; j < jobs.size(); ++j) {
+            given.push_back(shared.jobs[j].on_nodes);
+            // Where its nodes are given they decide.
+            usable.push_back(given[j].empty() ? sim::usable_kinds(shared.cluster, jobs[j])
+                                              : sim::UsableKinds{});
+        }
+        for (std::size_t j = 0; j < jobs.size(); ++j)
+            if (given[j].empty())
+                jobs[j].kinds = usable[j].holding.empty() ? usable[j].computing : usable[j].holding;
+        if (sim::jobs_without_nodes(shared.cluster, jobs, given).empty()) return;
+        for (std::size_t j = 0; j < jobs.size(); ++j)
+            if (given[j].empty()) jobs[j].kinds = usable[j].computing;
+        const std::vector<std::size_t> without =
+            sim::jobs_without_nodes(shared.cluster, jobs, given);
+        if (!without.empty()) throw too_few_that_compute(shared, jobs, without);
+    }
+
+    plan::ScenarioError too_few_that_compute(const plan::SharedCluster& shared,
+                                             const std::vector<sim::Job>& jobs,
+                                             const std::vector<std::size_t>& without) const {
+        plan::Diagnostic fault;
+        fault.code = "J009";
+        fault.file = file_;
+        fault.pointer = "/jobs";
+        fault.message = "more nodes of a device are needed than the cluster has";
+        for (const std::size_t j : without) {
+            fault.arithmetic +=
+                fmt::format("{}{}, of {} nodes, can only be computed by",
+                            fault.arithmetic.empty() ? "" : "; ", jobs[j].name, jobs[j].nodes());
+            for (std::size_t k = 0; k < jobs[j].kinds.size(); ++k) {
+                const plan::Cluster& kind = shared.cluster.node_kind(jobs[j].kinds[k]);
+                fault.arithmetic += fmt::format("{} the {} of \"{}\"", k == 0 ? "" : " and",
+                                                kind.nodes, kind.device);
+            }
+        }
+        fault.help = {"fewer nodes for them, or a precision that other devices have, too"};
+        return plan::ScenarioError(std::move(fault));
     }
 
     // Jobs with nodes of their own first, the others in the order of the file.
     std::vector<sim::NodeList> places(const plan::SharedCluster& shared,
+                                      const std::vector<sim::Job>& jobs,
                                       std::vector<std::string>& placed) const {
-        sim::FreeNodes free(shared.cluster);
-        for (const plan::SharedJob& job : shared.jobs)
-            free.take(job.on_nodes);
+        sim::JobPlacing placing(shared.cluster, jobs);
+        for (std::size_t j = 0; j < jobs.size(); ++j)
+            if (!shared.jobs[j].on_nodes.empty()) placing.take(j, shared.jobs[j].on_nodes);
         std::vector<sim::NodeList> nodes;
         for (std::size_t j = 0; j < shared.jobs.size(); ++j) {
             const plan::SharedJob& job = shared.jobs[j];
@@ -147,8 +199,7 @@ class JobsCommand : public Subcommand {
             if (policy == plan::PlacementPolicy::rail_aligned &&
                 shared.cluster.inter_node.fabric.kind != plan::FabricKind::rail)
                 throw UsageError("--place rail_aligned: the cluster's fabric has no rails");
-            // There are as many: the reader has counted them.
-            nodes.push_back(*free.place(policy, job.nodes, plan::stage_nodes(job.scenario), seed));
+            nodes.push_back(placing.place(j, policy, seed));
             placed.emplace_back(plan::spelling(policy));
         }
         return nodes;
@@ -181,14 +232,28 @@ class JobsCommand : public Subcommand {
         return sim::search_shifts(shared.cluster, jobs, nodes, options);
     }
 
-    static bool all_fit(const std::vector<sim::Job>& jobs, Console& console) {
+    // Alone on the same nodes, if nothing of them were slow; nothing where nothing is.
+    static std::vector<double> even_steps(const plan::Cluster& cluster,
+                                          const std::vector<sim::Job>& jobs,
+                                          const std::vector<sim::NodeList>& nodes) {
+        std::vector<double> steps;
+        for (std::size_t j = 0; !cluster.even() && j < jobs.size(); ++j)
+            steps.push_back(sim::to_seconds(
+                sim::run_alone(cluster.made_even(), jobs[j], nodes[j]).step.length));
+        return steps;
+    }
+
+    static bool all_fit(const plan::Cluster& cluster, const std::vector<sim::Job>& jobs,
+                        const std::vector<sim::NodeList>& nodes, Console& console) {
         bool fit = true;
-        for (const sim::Job& job : jobs) {
+        for (std::size_t j = 0; j < jobs.size(); ++j) {
+            const sim::JobOnNodes there(cluster, jobs[j], nodes[j]);
             const sim::MemoryPrediction memory =
-                sim::predict_memory(job.plan, job.scenario, job.profile);
+                sim::predict_memory(jobs[j].plan, there.scenario(), there.profile());
             if (memory.verdict != sim::Verdict::exceeds) continue;
             console.err << fmt::format(
-                "orrery jobs: the layout of {} does not fit into the device's memory\n", job.name);
+                "orrery jobs: the layout of {} does not fit into the device's memory\n",
+                jobs[j].name);
             fit = false;
         }
         return fit;

@@ -1,6 +1,7 @@
 #include "cli/jobs/jobs_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "cli/report_sections.hpp"
 #include "cli/text_table.hpp"
 #include "plan/scenario/spellings.hpp"
+#include "sim/engine/drawn_cluster.hpp"
+#include "sim/jobs/job_on_nodes.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -29,7 +32,7 @@ struct Throughput {
 
 Throughput throughput_of(const JobsReport& report, std::size_t j) {
     const sim::JobOutcome& of = report.outcome.jobs[j];
-    return {tokens_per_step(report.jobs[j]) / sim::to_seconds(of.alone.length),
+    return {tokens_per_step(report.jobs[j]) / of.alone_mean_s,
             tokens_per_step(report.jobs[j]) / of.shared.mean_s};
 }
 
@@ -58,14 +61,69 @@ std::int64_t ranks_of(const sim::Job& job) {
     return job.plan.mesh.ranks();
 }
 
+bool is_mixed(const JobsReport& report) {
+    return !report.shared.cluster.other_nodes.empty();
+}
+
+bool draws_each_step(const JobsReport& report) {
+    const plan::Jitter& jitter = report.shared.cluster.jitter;
+    return jitter.any() && jitter.per == plan::JitterPer::kernel;
+}
+
+// "64 nodes of 8 x a100-80gb-sxm", "12 nodes, 8 of 8 x h100-sxm and 4 of 8 x a100-80gb-sxm".
+std::string nodes_text(const plan::Cluster& cluster) {
+    std::vector<std::string> kinds;
+    for (std::size_t kind = 0; kind < cluster.node_kinds(); ++kind) {
+        const plan::Cluster& of = cluster.node_kind(kind);
+        kinds.push_back(
+            fmt::format("{} of {} x {}", whole_text(of.nodes), of.devices_per_node, of.device));
+    }
+    if (kinds.size() > 1)
+        return fmt::format("{} nodes, {}", whole_text(cluster.all_nodes()),
+                           fmt::join(kinds, " and "));
+    return fmt::format("{} nodes of {} x {}", whole_text(cluster.nodes), cluster.devices_per_node,
+                       cluster.device);
+}
+
+// Of a job's nodes, so many of each kind.
+struct NodesOfKind {
+    std::size_t kind = 0;
+    std::int64_t nodes = 0;
+};
+
+std::vector<NodesOfKind> nodes_by_kind(const JobsReport& report, std::size_t j) {
+    const plan::Cluster& cluster = report.shared.cluster;
+    std::vector<NodesOfKind> kinds;
+    for (const std::int64_t node : report.nodes[j]) {
+        const std::size_t kind = cluster.kind_of_device(node * cluster.devices_per_node);
+        if (kinds.empty() || kinds.back().kind != kind) kinds.push_back({kind, 0});
+        ++kinds.back().nodes;
+    }
+    return kinds;
+}
+
+// Where nodes are of several kinds: which each job has.
+std::string devices_text(const JobsReport& report) {
+    if (!is_mixed(report)) return "";
+    const plan::Cluster& cluster = report.shared.cluster;
+    std::vector<std::string> of_jobs;
+    for (std::size_t j = 0; j < report.jobs.size(); ++j) {
+        std::vector<std::string> kinds;
+        for (const auto& [kind, nodes] : nodes_by_kind(report, j))
+            kinds.push_back(fmt::format("{} {}", whole_text(nodes * cluster.devices_per_node),
+                                        cluster.node_kind(kind).device));
+        of_jobs.push_back(fmt::format("{} {}", report.jobs[j].name, fmt::join(kinds, " and ")));
+    }
+    return labelled("devices", fmt::format("{}", fmt::join(of_jobs, "; ")));
+}
+
 std::string title(const JobsReport& report) {
     std::int64_t ranks = 0;
     for (const sim::Job& job : report.jobs)
         ranks += ranks_of(job);
     const plan::Cluster& cluster = report.shared.cluster;
-    return fmt::format("{} job{} of {} ranks on {} nodes of {} x {}, {}", report.jobs.size(),
-                       report.jobs.size() == 1 ? "" : "s", whole_text(ranks),
-                       whole_text(cluster.nodes), cluster.devices_per_node, cluster.device,
+    return fmt::format("{} job{} of {} ranks on {}, {}", report.jobs.size(),
+                       report.jobs.size() == 1 ? "" : "s", whole_text(ranks), nodes_text(cluster),
                        fabric_text(cluster));
 }
 
@@ -81,13 +139,62 @@ std::string jobs_table(const JobsReport& report) {
     for (std::size_t j = 0; j < report.jobs.size(); ++j) {
         const sim::JobOutcome& of = report.outcome.jobs[j];
         table.add({report.jobs[j].name, report.placed[j], whole_text(ranks_of(report.jobs[j])),
-                   of.leaves > 0 ? whole_text(of.leaves) : "-",
-                   seconds_text(sim::to_seconds(of.alone.length)), seconds_text(of.shared.mean_s),
-                   times_text(of.slowdown()), seconds_text(of.alone.exposed_s()),
-                   seconds_text(of.shared.exposed_s),
+                   of.leaves > 0 ? whole_text(of.leaves) : "-", seconds_text(of.alone_mean_s),
+                   seconds_text(of.shared.mean_s), times_text(of.slowdown()),
+                   seconds_text(of.alone_exposed_s), seconds_text(of.shared.exposed_s),
                    digits_text(throughput_of(report, j).shared)});
     }
     return table.text();
+}
+
+struct SlowNode {
+    std::int64_t node = 0;
+    double slower = 1;
+};
+
+// Of a job, the slowest first.
+std::vector<SlowNode> slow_nodes_of(const JobsReport& report, std::size_t j,
+                                    const std::vector<double>& slowness) {
+    std::vector<SlowNode> slow;
+    for (const std::int64_t node : report.nodes[j])
+        if (const double slower = slowness[static_cast<std::size_t>(node)]; slower > 1)
+            slow.push_back({node, slower});
+    std::stable_sort(slow.begin(), slow.end(),
+                     [](const SlowNode& a, const SlowNode& b) { return a.slower > b.slower; });
+    return slow;
+}
+
+std::string slow_nodes_text(const std::vector<SlowNode>& slow) {
+    constexpr std::size_t kMostNamed = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(slow.size(), kMostNamed); ++i)
+        text += fmt::format("{} {} ({:.3g} x)", i == 0 ? " with node" : ", node", slow[i].node,
+                            slow[i].slower);
+    if (slow.size() > kMostNamed) text += fmt::format(" and {} more", slow.size() - kMostNamed);
+    return text;
+}
+
+// What is slow of the nodes, and what it costs whom.
+std::string uneven_text(const JobsReport& report) {
+    if (report.even_s.empty()) return "";
+    const std::vector<double> slowness =
+        sim::slowness_of_nodes(sim::drawn_cluster(report.shared.cluster));
+    std::string costs;
+    for (std::size_t j = 0; j < report.jobs.size(); ++j) {
+        const double alone_s = report.outcome.jobs[j].alone_mean_s;
+        if (alone_s == report.even_s[j]) continue;
+        costs +=
+            fmt::format("{}{}{} takes {} alone, not {}", costs.empty() ? "" : "; ",
+                        report.jobs[j].name, slow_nodes_text(slow_nodes_of(report, j, slowness)),
+                        seconds_text(alone_s), seconds_text(report.even_s[j]));
+    }
+    std::string text = labelled("uneven", uneven_line(report.shared.cluster)) +
+                       labelled("costs", costs.empty() ? "no job has any of it" : costs);
+    if (draws_each_step(report))
+        text += labelled("jitter",
+                         "each step draws its kernels' times anew; alone is the mean of the same "
+                         "steps");
+    return text;
 }
 
 std::string spread_text(const JobsReport& report) {
@@ -98,7 +205,7 @@ std::string spread_text(const JobsReport& report) {
         text += fmt::format(
             "{}{} {} to {} over {} steps{}", text.empty() ? "" : "; ", report.jobs[j].name,
             seconds_text(step.least_s), seconds_text(step.most_s), step.steps,
-            std::abs(step.drift) > 0.01
+            std::abs(step.drift) > 0.01 && !draws_each_step(report)
                 ? fmt::format(", still {} by {}", step.drift > 0 ? "growing" : "falling",
                               percent_text(std::abs(step.drift)))
                 : "");
@@ -197,10 +304,12 @@ std::string search_text(const JobsReport& report, const Console& console) {
                    times_text(*std::max_element(one.slowdowns.begin(), one.slowdowns.end())),
                    fmt::format("{:.3f}", one.candidate.estimate)});
     }
-    return heading(fmt::format("places, best first: {} estimated, {} simulated; against each job "
-                               "alone, compact",
-                               search.estimated, search.simulated.size()),
-                   console) +
+    return heading(
+               fmt::format("places, best first: {} estimated, {} simulated; against each job "
+                           "alone, compact{}",
+                           search.estimated, search.simulated.size(),
+                           sim::nodes_differ(report.shared.cluster) ? " where it is fastest" : ""),
+               console) +
            table.text();
 }
 
@@ -234,6 +343,9 @@ std::string later_table(const JobsReport& report) {
 // The pair that drifts fastest stands for all.
 std::string drift_text(const JobsReport& report) {
     const std::vector<sim::PhaseDrift>& drifts = report.shifts->drifts;
+    if (draws_each_step(report))
+        return labelled("lasting",
+                        "steps vary with their kernels: phases wander, and shifts wear off");
     if (drifts.empty())
         return labelled("lasting", "steps of jobs that meet are alike: phases stay as they begin");
     const sim::PhaseDrift& drift = *std::min_element(
@@ -283,32 +395,49 @@ std::string nodes_text(const JobsReport& report, const Console& console) {
     return text;
 }
 
-Json job_json(const JobsReport& report, std::size_t j) {
+// `slowness`: by node, where the cluster is uneven.
+Json job_json(const JobsReport& report, std::size_t j, const std::vector<double>& slowness) {
     const sim::JobOutcome& of = report.outcome.jobs[j];
     const Throughput throughput = throughput_of(report, j);
     const double alone_s = sim::to_seconds(of.alone.length);
     Json breakdown = Json::object();
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         breakdown[std::string(trace::name(static_cast<trace::Account>(a)))] = of.alone.accounts[a];
-    return {{"name", report.jobs[j].name},
-            {"placed", report.placed[j]},
-            {"ranks", ranks_of(report.jobs[j])},
-            {"nodes", report.nodes[j]},
-            {"leaves", of.leaves},
-            {"alone_s", alone_s},
-            {"shared_s", of.shared.mean_s},
-            {"slowdown", of.slowdown()},
-            {"least_s", of.shared.least_s},
-            {"most_s", of.shared.most_s},
-            {"deviation_s", of.shared.deviation_s},
-            {"steps", of.shared.steps},
-            {"drift", of.shared.drift},
-            {"exposed_alone_s", of.alone.exposed_s()},
-            {"exposed_shared_s", of.shared.exposed_s},
-            {"breakdown_alone_s", std::move(breakdown)},
-            {"tokens_per_s_alone", throughput.alone},
-            {"tokens_per_s", throughput.shared},
-            {"tracks", of.tracks}};
+    Json json = {{"name", report.jobs[j].name},
+                 {"placed", report.placed[j]},
+                 {"ranks", ranks_of(report.jobs[j])},
+                 {"nodes", report.nodes[j]},
+                 {"leaves", of.leaves},
+                 {"alone_s", alone_s},
+                 {"shared_s", of.shared.mean_s},
+                 {"slowdown", of.slowdown()},
+                 {"least_s", of.shared.least_s},
+                 {"most_s", of.shared.most_s},
+                 {"deviation_s", of.shared.deviation_s},
+                 {"steps", of.shared.steps},
+                 {"drift", of.shared.drift},
+                 {"exposed_alone_s", of.alone_exposed_s},
+                 {"exposed_shared_s", of.shared.exposed_s},
+                 {"breakdown_alone_s", std::move(breakdown)},
+                 {"tokens_per_s_alone", throughput.alone},
+                 {"tokens_per_s", throughput.shared},
+                 {"tracks", of.tracks}};
+    if (draws_each_step(report)) json["alone_mean_s"] = of.alone_mean_s;
+    if (is_mixed(report)) {
+        Json devices = Json::array();
+        for (const auto& [kind, nodes] : nodes_by_kind(report, j))
+            devices.push_back(
+                {{"device", report.shared.cluster.node_kind(kind).device}, {"nodes", nodes}});
+        json["devices"] = std::move(devices);
+    }
+    if (!report.even_s.empty()) {
+        json["even_s"] = report.even_s[j];
+        Json slow = Json::array();
+        for (const SlowNode& one : slow_nodes_of(report, j, slowness))
+            slow.push_back({{"node", one.node}, {"slower", one.slower}});
+        json["slow_nodes"] = std::move(slow);
+    }
+    return json;
 }
 
 Json link_json(const JobsReport& report, const sim::LinkOutcome& link) {
@@ -366,7 +495,7 @@ Json shifts_json(const JobsReport& report) {
                           {"runs", drift.runs}});
     return {{"objective", report.objective == sim::JobsObjective::sum ? "sum" : "worst"},
             {"estimated", search.estimated},
-            {"lasting", search.drifts.empty()},
+            {"lasting", search.drifts.empty() && !draws_each_step(report)},
             {"starts", std::move(starts)},
             {"drifts", std::move(drifts)}};
 }
@@ -376,7 +505,8 @@ Json shifts_json(const JobsReport& report) {
 std::string jobs_text(const JobsReport& report, const Console& console) {
     const Throughput all = throughput_of(report);
     std::string text = console.bold(wrapped(title(report), kReportColumns, 2, 0)) + "\n\n" +
-                       jobs_table(report) + '\n' + spread_text(report);
+                       jobs_table(report) + '\n' + devices_text(report) + spread_text(report) +
+                       uneven_text(report);
     text += labelled("cluster",
                      fmt::format("{} tokens/s of {} alone, {}; fairness {:.3f} (Jain)",
                                  digits_text(all.shared), digits_text(all.alone),
@@ -393,13 +523,19 @@ std::string jobs_json(const JobsReport& report) {
     const Throughput all = throughput_of(report);
     Json out = {{"cluster",
                  {{"name", cluster.name},
-                  {"nodes", cluster.nodes},
+                  {"nodes", cluster.all_nodes()},
                   {"devices_per_node", cluster.devices_per_node},
                   {"device", cluster.device},
                   {"fabric", plan::spelling(cluster.inter_node.fabric.kind)}}}};
+    for (const plan::Cluster& others : cluster.other_nodes)
+        out["cluster"]["other_nodes"].push_back(
+            {{"nodes", others.nodes}, {"device", others.device}});
+    const std::vector<double> slowness = report.even_s.empty()
+                                             ? std::vector<double>{}
+                                             : sim::slowness_of_nodes(sim::drawn_cluster(cluster));
     Json jobs = Json::array();
     for (std::size_t j = 0; j < report.jobs.size(); ++j)
-        jobs.push_back(job_json(report, j));
+        jobs.push_back(job_json(report, j, slowness));
     out["jobs"] = std::move(jobs);
     Json links = Json::array();
     for (const sim::LinkOutcome& link : report.outcome.links)

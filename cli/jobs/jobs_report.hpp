@@ -17,6 +17,9 @@ struct JobsReport {
     const std::vector<sim::NodeList>& nodes;
     const std::vector<std::string>& placed;  // by job: how
     const sim::JobsOutcome& outcome;
+    // By job: its step alone if all its devices and links were as fast as their like; none where
+    // the cluster's are.
+    const std::vector<double> even_s;
     const sim::PlaceSearchResult* search = nullptr;  // where places were searched for
     const sim::ShiftSearchResult* shifts = nullptr;  // likewise; the outcome is that of the best
     sim::JobsObjective objective = sim::JobsObjective::sum;
@@ -26,6 +29,9 @@ struct JobsReport {
 //
 //     job   ranks  nodes  leaves  alone   shared  slower   exposed  alone  tokens/s
 //     a     1,024    128       8  25.7 s  26.1 s  1.015 x   3.9 s   3.8 s   120,400
+//
+// Where nodes are of several kinds a line says which each job has; where some are slow, which job
+// has them and what they cost it.
 std::string jobs_text(const JobsReport& report, const Console& console);
 std::string jobs_json(const JobsReport& report);
 

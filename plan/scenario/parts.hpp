@@ -41,6 +41,8 @@ std::vector<ClusterPlace> places_of_nodes(const Document& document);
 ClusterPlace place_of_others(std::size_t index);
 // The files that stand for them.
 void follow_other_nodes(Reading& reading, const Folders& folders);
+// The preset that stands for what is slow by chance.
+void follow_stragglers(Reading& reading, const Folders& folders);
 // Of a cluster whose profile is kThisMachine: which one that is depends on the layout's ranks,
 // which share the machine.
 void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario);

@@ -354,15 +354,46 @@ void check_per_node(Reading& reading, const ClusterPlace& place, const Cluster& 
                     cluster.devices_per_node));
 }
 
-void check_lie(Reading& reading, const ClusterPlace& place, const Cluster& nodes) {
-    if (nodes.inter_node.fabric.kind != FabricKind::uniform)
-        reading
-            .report("S059", place.at("inter_node/fabric"),
-                    "a fabric with levels cannot be told of nodes of several kinds")
-            .help.push_back("\"oversubscription\" says what a uniform one lacks");
+void check_mesh(Reading& reading, const ClusterPlace& place, const Cluster& nodes) {
     if (is_mesh(nodes.intra_node))
         reading.report("S059", place.at("intra_node/kind"),
                        "nodes of a hybrid cube mesh cannot be mixed with others");
+}
+
+// Nothing is wrong with it, nor with what stands in it.
+bool is_sound(const Reading& reading, const std::string& pointer) {
+    return reading.good_at(pointer) &&
+           std::none_of(reading.errors().begin(), reading.errors().end(), [&](const Diagnostic& d) {
+               return d.pointer.rfind(pointer + '/', 0) == 0;
+           });
+}
+
+// What a switch carries is told by the adapters below it.
+void check_fabric(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                  const Cluster& others) {
+    const InterNode &own = cluster.inter_node, &other = others.inter_node;
+    if (own.fabric.levels.empty() && other.fabric.levels.empty()) return;
+    if (!is_sound(reading, ClusterPlace().at("inter_node")) ||
+        !is_sound(reading, place.at("inter_node")))
+        return;
+    std::string unlike;
+    const auto say = [&](const std::string& what) {
+        unlike += (unlike.empty() ? "" : ", ") + what;
+    };
+    if (own.nics_per_node != other.nics_per_node)
+        say(fmt::format("nics_per_node {} and {}", own.nics_per_node, other.nics_per_node));
+    if (own.bandwidth_Gbps != other.bandwidth_Gbps)
+        say(fmt::format("bandwidth_Gbps {} and {}", own.bandwidth_Gbps, other.bandwidth_Gbps));
+    if (!(own.fabric == other.fabric)) say("another fabric");
+    if (unlike.empty()) return;
+    Diagnostic& fault = reading.report(
+        "S059", place.at("inter_node"),
+        "nodes of several kinds below the switches of one fabric need equal networks");
+    fault.arithmetic =
+        fmt::format("cluster.inter_node and {}: {}", place.named("inter_node"), unlike);
+    fault.help.push_back(
+        "the same adapters and the same \"fabric\" for all; or no \"fabric\", and "
+        "\"oversubscription\" for what a uniform one lacks");
 }
 
 void read_others(Reading& reading, const Folders& folders, Section& section, Cluster& cluster) {
@@ -407,11 +438,12 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     section.finish();
     read_links(reading, place, folders, cluster.all_nodes(), cluster);
     if (cluster.other_nodes.empty()) return;
-    check_lie(reading, place, cluster);
+    check_mesh(reading, place, cluster);
     for (std::size_t i = 0; i < cluster.other_nodes.size(); ++i) {
         if (!reading.good_at(place_of_others(i).pointer)) continue;
         check_per_node(reading, place_of_others(i), cluster, cluster.other_nodes[i]);
-        check_lie(reading, place_of_others(i), cluster.other_nodes[i]);
+        check_mesh(reading, place_of_others(i), cluster.other_nodes[i]);
+        check_fabric(reading, place_of_others(i), cluster, cluster.other_nodes[i]);
     }
 }
 

@@ -180,6 +180,12 @@ const Keys<Jitter>& jitter_keys() {
     return keys;
 }
 
+void follow_stragglers(Reading& reading, const Folders& folders) {
+    constexpr const char* kStragglers = "/cluster/stragglers";
+    if (reading.good_at(kStragglers))  // else it was looked for before, in vain
+        follow_reference(reading, kStragglers, "stragglers", Source::Kind::preset, folders);
+}
+
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster) {
     const std::string pointer = "/cluster", field = "cluster";
     each_entry(keys, pointer, field, "slow_devices",

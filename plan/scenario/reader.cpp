@@ -85,12 +85,6 @@ ReadResult no_scenario(const std::string& name) {
     return unreadable(std::move(fault));
 }
 
-void follow_stragglers(Reading& reading, const Folders& folders) {
-    constexpr const char* kStragglers = "/cluster/stragglers";
-    if (reading.good_at(kStragglers))  // else it was looked for before, in vain
-        follow_reference(reading, kStragglers, "stragglers", Source::Kind::preset, folders);
-}
-
 // Everything that can be said before values are looked at: overrides, references, presets.
 void assemble(Reading& reading, const std::vector<std::string>& sets, const Folders& folders) {
     apply_part_overrides(reading, sets);

@@ -22,6 +22,7 @@ class Reading {
     Document& document() { return document_; }
     const Document& document() const { return document_; }
     std::vector<Diagnostic>& errors() { return errors_; }
+    const std::vector<Diagnostic>& errors() const { return errors_; }
     // As if nothing had been found wrong.
     void forget_errors() {
         errors_.clear();

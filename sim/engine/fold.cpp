@@ -52,14 +52,6 @@ class Numbering {
     std::unordered_map<std::vector<std::int64_t>, std::int32_t, Hash> numbers_;
 };
 
-std::vector<std::vector<std::int64_t>> on_devices(std::vector<std::vector<Rank>> groups,
-                                                  const RankPlaces& places) {
-    for (std::vector<Rank>& members : groups)
-        for (Rank& member : members)
-            member = places.device(member);
-    return groups;
-}
-
 Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster,
                  const RankPlaces* places) {
     Groups groups;
@@ -71,8 +63,8 @@ Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cl
             groups.of_rank[static_cast<std::size_t>(member)] =
                 static_cast<std::int32_t>(groups.members.size() - 1);
     }
-    groups.shapes = places == nullptr ? shapes_of(groups.members, cluster)
-                                      : shapes_of(on_devices(groups.members, *places), cluster);
+    groups.shapes =
+        shapes_of(groups.members, cluster, places == nullptr ? nullptr : &places->nodes);
     Numbering numbers;
     std::vector<std::int64_t> key;
     for (const GroupShape& shape : groups.shapes) {
@@ -142,7 +134,7 @@ class Refinement {
     // With the flows that share its way. Of the ranks of its own pipeline rank those of the node
     // that send over the hosts too are counted; between nodes all of a node send.
     Hop way(Rank from, Rank to) const {
-        Hop hop = hop_between(device(from), device(to), cluster_);
+        Hop hop = hop_between(from, to, cluster_, places_ == nullptr ? nullptr : &places_->nodes);
         if (!hop.same_node) {
             hop.flows = static_cast<int>(std::min(devices_per_node_, mesh_.ranks()));
             return hop;
@@ -155,12 +147,9 @@ class Refinement {
              rank < std::min(node + devices_per_node_, (from / stride_ + 1) * stride_); ++rank) {
             const Rank peer = rank + to - from;
             if (peer / devices_per_node_ != node / devices_per_node_) continue;
-            if (hop_between(device(rank), device(peer), cluster_).links == 0) ++hop.flows;
+            if (hop_between(rank, peer, cluster_).links == 0) ++hop.flows;
         }
         return hop;
-    }
-    std::int64_t device(Rank rank) const {
-        return places_ == nullptr ? rank : places_->device(rank);
     }
     std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
 

@@ -32,13 +32,11 @@ struct Classes {
     std::vector<std::int32_t> class_of;             // by rank
 };
 
-// Where ranks lie that do not fill nodes from the first on: a job among others.
+// Where a job among others lies: its cluster is so many of the nodes of a larger one.
 struct RankPlaces {
-    std::vector<std::int64_t> devices;  // by rank; a node's ranks are those of one node
+    FabricNodes nodes;  // by node of its own: which of the larger cluster's
     // By rank: ranks of different colours are not alike, whatever else they have in common.
     std::vector<std::int64_t> colours;
-
-    std::int64_t device(plan::Rank rank) const { return devices[static_cast<std::size_t>(rank)]; }
 };
 
 // unfolded: each rank is its own class; so it is where jitter makes every rank another. experts:

@@ -55,17 +55,18 @@ double exp_of(double x) {
     return sum;
 }
 
-Uneven::Uneven(const plan::Cluster& cluster, plan::Rank rank)
+Uneven::Uneven(const plan::Cluster& cluster, plan::Rank rank, std::int64_t drawn_as)
     : slow_(cluster.slow_factor(rank)),
       jitter_(cluster.jitter),
-      rank_(static_cast<std::uint64_t>(rank)) {
+      rank_(static_cast<std::uint64_t>(rank)),
+      drawn_as_(static_cast<std::uint64_t>(drawn_as)) {
     const double sd = jitter_.relative_sd;
     log_sd_ = std::sqrt(kLnTwo * log2_of(1 + sd * sd));  // then the mean is 1, the deviation sd
-    if (jitter_.any() && jitter_.per == plan::JitterPer::device) device_ = drawn(0);
+    if (jitter_.any() && jitter_.per == plan::JitterPer::device) device_ = drawn(0, 0);
 }
 
-double Uneven::drawn(std::uint64_t op) const {
-    const double z = normal_draw(static_cast<std::uint64_t>(jitter_.seed), rank_, op);
+double Uneven::drawn(std::int64_t step, std::uint64_t op) const {
+    const double z = normal_draw(static_cast<std::uint64_t>(jitter_.seed + step), drawn_as_, op);
     if (jitter_.distribution == plan::JitterDistribution::lognormal)
         return exp_of(log_sd_ * z - log_sd_ * log_sd_ / 2);
     return std::max(0.0, 1 + jitter_.relative_sd * z);
@@ -74,7 +75,7 @@ double Uneven::drawn(std::uint64_t op) const {
 Picoseconds Uneven::of(std::uint32_t op, Picoseconds duration) const {
     constexpr double kLongest_ps = 1e15;
     const double takes =
-        static_cast<double>(duration) * slow_ * (draws_each() ? drawn(op) : device_);
+        static_cast<double>(duration) * slow_ * (draws_each() ? drawn(step_, op) : device_);
     if (takes > kLongest_ps) throw too_long(rank_, takes / kPicosecondsPerSecond);
     return static_cast<Picoseconds>(takes + 0.5);
 }

@@ -13,11 +13,13 @@ namespace orrery::sim {
 
 struct Job {
     std::string name;
-    // Its cluster is the shared one with as many nodes as the job has, all of one kind and alike.
+    // Its cluster has as many nodes as the job, all of one kind and alike; what nodes it gets is
+    // put in its place (job_on_nodes.hpp).
     plan::Scenario scenario;
     plan::Plan plan;
-    Profile profile;
+    Profile profile;  // where the shared cluster's nodes are of several kinds, that of all of them
     double start_s = 0;
+    std::vector<std::size_t> kinds{};  // of nodes that it fits, ascending; none: any
 
     std::int64_t nodes() const { return scenario.cluster.nodes; }
 };

@@ -112,7 +112,7 @@ void JobTraffic::pass(const std::vector<LinkLoad>& loads, const plan::Cluster& c
 }
 
 JobLinks::JobLinks(const std::vector<JobTraffic>& traffic, const plan::Cluster& cluster,
-                   std::int64_t node_kBps, Keep keep) {
+                   const std::vector<std::int64_t>& node_kBps, Keep keep) {
     std::map<FabricLink, std::vector<std::int32_t>> passed;
     std::map<FabricLink, double> most;  // that may be asked for, in rates of a node
     for (std::size_t job = 0; job < traffic.size(); ++job)
@@ -121,7 +121,7 @@ JobLinks::JobLinks(const std::vector<JobTraffic>& traffic, const plan::Cluster& 
             most[link] += nodes;
         }
     if (passed.empty()) return;
-    const Topology topology(cluster);
+    const Topology topology(cluster.all_of_kind(0));
     const double node_GBps = topology.node_network_GBps();
     for (auto& [link, jobs] : passed) {
         if (keep == Keep::shared && jobs.size() < 2) continue;
@@ -130,7 +130,10 @@ JobLinks::JobLinks(const std::vector<JobTraffic>& traffic, const plan::Cluster& 
             topology.uplink_GBps(static_cast<std::size_t>(link.level)) / node_GBps;
         const bool fills = most[link] / rails > carries * (1 + 1e-9);
         if (keep == Keep::shared && !fills) continue;
-        const auto kBps = static_cast<std::int64_t>(static_cast<double>(node_kBps) * carries);
+        std::int64_t of_node = 0;
+        for (const std::int32_t job : jobs)
+            of_node = std::max(of_node, node_kBps[static_cast<std::size_t>(job)]);
+        const auto kBps = static_cast<std::int64_t>(static_cast<double>(of_node) * carries);
         numbers_.emplace(link, static_cast<std::int32_t>(links_.size()));
         links_.push_back({link, std::max<std::int64_t>(1, kBps), std::move(jobs)});
     }
@@ -199,6 +202,7 @@ void JobLinks::lay_paths(const JobTraffic& of, Machine& machine, SharedLinks& sh
     uses.resize(tracks);
     for (std::size_t t = 0; t < tracks; ++t) {
         EngineTrack& track = machine.input.tracks[t];
+        const Machine::Above& above = machine.above[t];
         // A flow stands for all groups that its track's ranks are in.
         std::map<std::pair<GroupKind, Pattern>, std::int32_t> paths;
         for (const JobTraffic::Meeting& meeting : of.meetings_) {
@@ -211,6 +215,8 @@ void JobLinks::lay_paths(const JobTraffic& of, Machine& machine, SharedLinks& sh
                 loads.insert(loads.end(), own.begin(), own.end());
             }
             Path path = shared_part(loads);
+            for (SharedLinks::Passage& passage : path)
+                passage.load *= above.groups[static_cast<std::size_t>(meeting.kind)];
             paths[{meeting.kind, meeting.pattern}] =
                 path.empty() ? -1 : shared.add_path(std::move(path));
         }
@@ -237,6 +243,9 @@ void JobLinks::lay_paths(const JobTraffic& of, Machine& machine, SharedLinks& sh
             }
             Path outward = shared_part(out), inward = shared_part(in);
             if (outward.empty() && inward.empty()) continue;
+            for (Path* path : {&outward, &inward})
+                for (SharedLinks::Passage& passage : *path)
+                    passage.load *= above.peers[peer];
             track.use_to_peer[peer].path = shared.add_path(std::move(outward));
             shared.add_path(std::move(inward));
         }

@@ -57,9 +57,11 @@ class JobTraffic {
 class JobLinks {
   public:
     enum class Keep { shared, all };  // links that jobs share and may fill, or every one passed
-    // `node_kBps`: what a node can send (EngineInput::node_network_kBps).
+    // `node_kBps`: what a node can send, by job (EngineInput::node_network_kBps). What collectives
+    // reach of a line's rate is of the device; a link carries what those of its jobs do that reach
+    // most.
     JobLinks(const std::vector<JobTraffic>& traffic, const plan::Cluster& cluster,
-             std::int64_t node_kBps, Keep keep = Keep::shared);
+             const std::vector<std::int64_t>& node_kBps, Keep keep = Keep::shared);
 
     struct SharedLink {
         FabricLink link;

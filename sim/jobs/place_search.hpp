@@ -6,8 +6,12 @@
 // meeting others on the worst link adds if phases fall by chance. The best by estimate, and what
 // was there before, are simulated together (run_jobs), and the winner is the best of these.
 //
+// Where nodes differ, by kind or because some are slow, jobs are also placed on those that their
+// step alone is shortest on, and exchanges give slow nodes away.
+//
 // What a job's slow-down is against is its step alone on the emptied cluster, placed compactly: so
-// nodes far apart count as well as neighbours.
+// nodes far apart count as well as neighbours. Where nodes differ, on those that are fastest for
+// it.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +54,7 @@ struct SimulatedPlaces {
 struct PlaceSearchResult {
     std::vector<SimulatedPlaces> simulated;  // best first
     std::int64_t estimated = 0;              // candidates
-    std::vector<double> compact_s;           // by job: its step there
+    std::vector<double> compact_s;           // by job: its step alone, compact
 };
 
 // `given`: where the jobs are, or are to be; `pinned`: by job, that it stays there. The result does

@@ -9,10 +9,10 @@
 namespace orrery::sim {
 
 FreeNodes::FreeNodes(const plan::Cluster& cluster)
-    : free_(static_cast<std::size_t>(cluster.nodes), true) {
+    : free_(static_cast<std::size_t>(cluster.all_nodes()), true) {
     for (const plan::FabricLevel& level : cluster.inter_node.fabric.levels)
-        if (level.nodes < cluster.nodes) levels_.push_back(level.nodes);
-    levels_.push_back(cluster.nodes);
+        if (level.nodes < cluster.all_nodes()) levels_.push_back(level.nodes);
+    levels_.push_back(cluster.all_nodes());
 }
 
 std::int64_t FreeNodes::count() const {

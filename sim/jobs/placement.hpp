@@ -24,6 +24,7 @@ class FreeNodes {
     explicit FreeNodes(const plan::Cluster& cluster);
 
     std::int64_t count() const;
+    bool has(std::int64_t node) const { return free_[static_cast<std::size_t>(node)]; }
     void take(const NodeList& nodes);  // must be free
     void give_back(const NodeList& nodes);
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <set>
 
 #include "plan/check.hpp"
+#include "sim/engine/drawn_cluster.hpp"
 #include "sim/jobs/job_links.hpp"
 #include "sim/jobs/running_job.hpp"
 
@@ -25,13 +27,18 @@ SharedStep as_alone(const StepRecord& alone, int steps) {
     return step;
 }
 
+// Then no link tells more of them apart.
+bool are_all_ranks_simulated(const plan::Cluster& drawn, const RunJobsOptions& options) {
+    return options.unfolded || drawn.jitter.any();
+}
+
 // The event loop over all jobs, up to the end of the window.
 class Together {
   public:
     // `telling`: by link, that ranks are parted by it.
     Together(std::vector<std::unique_ptr<RunningJob>>& jobs, SharedLinks& links,
-             const std::vector<bool>& telling, const RunJobsOptions& options)
-        : jobs_(jobs), links_(links), telling_(telling), options_(options) {}
+             const std::vector<bool>& telling, const RunJobsOptions& options, bool all_ranks)
+        : jobs_(jobs), links_(links), telling_(telling), options_(options), all_ranks_(all_ranks) {}
 
     // Returns the job that is stuck, or −1.
     std::int32_t run() {
@@ -106,7 +113,7 @@ class Together {
         }
         // Where the run is to be repeated, a step of each has shown enough.
         enough_ = enough(options_.steps) ||
-                  (!options_.coarse && !options_.unfolded && enough(1) && others_crowded());
+                  (!options_.coarse && !all_ranks_ && enough(1) && others_crowded());
     }
 
     bool others_crowded() const {
@@ -137,6 +144,7 @@ class Together {
     SharedLinks& links_;
     const std::vector<bool>& telling_;
     const RunJobsOptions& options_;
+    const bool all_ranks_;           // are parted from each other
     std::vector<Picoseconds> next_;  // by job
     std::vector<bool> moved_;        // in this moment
     bool enough_ = false;
@@ -216,17 +224,33 @@ std::vector<JobTraffic> traffic_of(const plan::Cluster& cluster, const std::vect
 
 using RunningJobs = std::vector<std::unique_ptr<RunningJob>>;
 
-// These jobs; `colours_of` a job: of its ranks.
+// All jobs of a cluster that is drawn, on their nodes.
+struct PlacedJobs {
+    const plan::Cluster& cluster;
+    const std::vector<Job>& jobs;
+    const std::vector<NodeList>& nodes;
+    const std::vector<JobTraffic>& traffic;
+};
+
+// These of them; `colours_of` a job: of its ranks.
 template <typename ColoursOf>
-RunningJobs running_jobs(const std::vector<std::int32_t>& numbers, const std::vector<Job>& jobs,
-                         const std::vector<JobTraffic>& traffic, const ColoursOf& colours_of) {
+RunningJobs running_jobs(const std::vector<std::int32_t>& numbers, const PlacedJobs& placed,
+                         const ColoursOf& colours_of) {
     RunningJobs running(numbers.size());
     oneapi::tbb::parallel_for(std::size_t{0}, numbers.size(), [&](std::size_t i) {
         const auto j = static_cast<std::size_t>(numbers[i]);
         running[i] = std::make_unique<RunningJob>(
-            jobs[j], numbers[i], RankPlaces{traffic[j].devices(), colours_of(traffic[j])});
+            placed.jobs[j], JobOnNodes(placed.cluster, placed.jobs[j], placed.nodes[j]), numbers[i],
+            RankPlaces{placed.nodes[j], colours_of(placed.traffic[j])});
     });
     return running;
+}
+
+std::vector<std::int64_t> node_kBps_of(const RunningJobs& running) {
+    std::vector<std::int64_t> all;
+    for (const auto& job : running)
+        all.push_back(job->machine().input.node_network_kBps);
+    return all;
 }
 
 using Colours = std::vector<std::int64_t>;
@@ -264,12 +288,26 @@ std::vector<std::int32_t> that_meet(const JobLinks& links) {
     return {meet.begin(), meet.end()};
 }
 
+// The same steps, with the fabric for itself.
+std::vector<StepRecord> alone_steps(const RunningJob& job, std::size_t first) {
+    std::vector<StepRecord> steps;
+    for (std::size_t step = first; step < job.records.size(); ++step)
+        steps.push_back(job.alone(step));
+    return steps;
+}
+
+void compare_with(const std::vector<StepRecord>& alone, JobOutcome& of) {
+    const SharedStep steps = shared_step(alone, 0);
+    of.alone_mean_s = steps.mean_s;
+    of.alone_exposed_s = steps.exposed_s;
+}
+
 // All jobs that may meet, over links of which ranks are parted by those that are `telling`. Whether
 // others kept flows back, which are then telling too.
 bool run_together(RunningJobs& running, SharedLinks& shared, const JobLinks& links,
-                  const std::vector<Job>& jobs, const RunJobsOptions& options,
+                  const std::vector<Job>& jobs, const RunJobsOptions& options, bool all_ranks,
                   std::vector<bool>& telling, JobsOutcome& outcome) {
-    Together together(running, shared, telling, options);
+    Together together(running, shared, telling, options, all_ranks);
     if (const std::int32_t job = together.run(); job >= 0) {
         outcome.stuck = jobs[static_cast<std::size_t>(job)].name;
         return false;
@@ -280,7 +318,9 @@ bool run_together(RunningJobs& running, SharedLinks& shared, const JobLinks& lin
         JobOutcome& of = outcome.jobs[static_cast<std::size_t>(job->number())];
         outcome.op_events += job->take_events();
         of.tracks = static_cast<std::int64_t>(job->machine().input.tracks.size());
-        of.shared = shared_step(job->records, together.first_counted(*job));
+        const std::size_t first = together.first_counted(*job);
+        of.shared = shared_step(job->records, first);
+        if (job->draws_each_step()) compare_with(alone_steps(*job, first), of);
     }
     const std::vector<LinkSums> sums = shared.sums();
     outcome.links.clear();
@@ -293,18 +333,47 @@ bool run_together(RunningJobs& running, SharedLinks& shared, const JobLinks& lin
     return found;
 }
 
-// Returns a job that is stuck.
-std::string run_each_alone(const std::vector<Job>& jobs, RunningJobs& running) {
+// `run`: a step of it, or some; whether it was not stuck. Returns a job that is.
+template <typename Run>
+std::string run_each(const std::vector<Job>& jobs, RunningJobs& running, const Run& run) {
     std::vector<std::uint8_t> done(running.size());
     oneapi::tbb::parallel_for(std::size_t{0}, running.size(),
-                              [&](std::size_t i) { done[i] = running[i]->run_alone() ? 1 : 0; });
+                              [&](std::size_t i) { done[i] = run(*running[i]) ? 1 : 0; });
     const auto stuck = std::find(done.begin(), done.end(), 0);
     if (stuck == done.end()) return "";
     const auto i = static_cast<std::size_t>(stuck - done.begin());
     return jobs[static_cast<std::size_t>(running[i]->number())].name;
 }
 
+std::string run_each_alone(const std::vector<Job>& jobs, RunningJobs& running) {
+    return run_each(jobs, running, [](RunningJob& job) { return job.run_alone(); });
+}
+
+// Those that meet nobody, as many steps as are asked for.
+std::string finish_apart(const std::vector<Job>& jobs, RunningJobs running, int steps,
+                         JobsOutcome& outcome) {
+    const auto count = static_cast<std::size_t>(steps);
+    std::string stuck =
+        run_each(jobs, running, [&](RunningJob& job) { return job.run_alone_for(count); });
+    for (std::size_t i = 0; stuck.empty() && i < running.size(); ++i) {
+        if (!running[i]->draws_each_step()) continue;
+        std::vector<StepRecord> alone;
+        for (std::size_t step = 0; step < count; ++step)
+            alone.push_back(running[i]->alone(step));
+        JobOutcome& of = outcome.jobs[static_cast<std::size_t>(running[i]->number())];
+        of.shared = shared_step(alone, 0);
+        compare_with(alone, of);
+        outcome.op_events += running[i]->take_events();
+    }
+    return stuck;
+}
+
 }  // namespace
+
+double JobOutcome::slowdown_against(double step_s) const {
+    const double alone_s = to_seconds(alone.length);
+    return alone_mean_s == alone_s ? shared.mean_s / step_s : slowdown() * alone_s / step_s;
+}
 
 double JobsOutcome::fairness() const {
     double sum = 0, squares = 0;
@@ -322,13 +391,15 @@ double score_of(JobsObjective objective, const std::vector<double>& slowdowns) {
                : std::accumulate(slowdowns.begin(), slowdowns.end(), 0.0);
 }
 
-AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList& nodes) {
+AloneStep run_alone(const plan::Cluster& shared, const Job& job, const NodeList& nodes) {
+    const plan::Cluster cluster = drawn_cluster(shared);
     std::vector<JobTraffic> traffic;
     traffic.emplace_back(job.plan, cluster, nodes);
-    const RankPlaces places{traffic.front().devices(), {}};
-    Machine machine =
-        build_machine(job.plan, job.scenario, job.profile, false, nullptr, nullptr, &places);
-    const JobLinks links(traffic, cluster, machine.input.node_network_kBps, JobLinks::Keep::all);
+    const RankPlaces places{nodes, {}};
+    const JobOnNodes on_nodes(cluster, job, nodes);
+    Machine machine = build_machine(job.plan, on_nodes.scenario(), on_nodes.profile(), false,
+                                    nullptr, nullptr, &places);
+    const JobLinks links(traffic, cluster, {machine.input.node_network_kBps}, JobLinks::Keep::all);
     SharedLinks passed(links.capacities(), 1);
     std::vector<std::vector<NetworkUse>> uses;
     links.lay_paths(traffic.front(), machine, passed, uses);
@@ -363,9 +434,10 @@ AloneStep run_alone(const plan::Cluster& cluster, const Job& job, const NodeList
 
 LoadsAlone loads_alone(const plan::Cluster& cluster, const std::vector<Job>& jobs,
                        const std::vector<NodeList>& nodes, std::int64_t slots) {
-    const std::vector<JobTraffic> traffic = traffic_of(cluster, jobs, nodes);
-    RunningJobs running = running_jobs(all_of(jobs), jobs, traffic, folded);
-    const JobLinks links(traffic, cluster, running.front()->machine().input.node_network_kBps);
+    const plan::Cluster drawn = drawn_cluster(cluster);
+    const std::vector<JobTraffic> traffic = traffic_of(drawn, jobs, nodes);
+    RunningJobs running = running_jobs(all_of(jobs), {drawn, jobs, nodes, traffic}, folded);
+    const JobLinks links(traffic, drawn, node_kBps_of(running));
     const std::unique_ptr<SharedLinks> shared = joined(running, traffic, links, false);
     LoadsAlone alone;
     alone.stuck = run_each_alone(jobs, running);
@@ -388,10 +460,11 @@ LoadsAlone loads_alone(const plan::Cluster& cluster, const std::vector<Job>& job
 
 JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
                      const std::vector<NodeList>& nodes, const RunJobsOptions& options) {
-    const std::vector<JobTraffic> traffic = traffic_of(cluster, jobs, nodes);
-    RunningJobs running = running_jobs(all_of(jobs), jobs, traffic, folded);
-    const Machine& machine = running.front()->machine();
-    const JobLinks links(traffic, cluster, machine.input.node_network_kBps);  // as all nodes
+    const plan::Cluster drawn = drawn_cluster(cluster);
+    const std::vector<JobTraffic> traffic = traffic_of(drawn, jobs, nodes);
+    const PlacedJobs placed = {drawn, jobs, nodes, traffic};
+    RunningJobs running = running_jobs(all_of(jobs), placed, folded);
+    const JobLinks links(traffic, drawn, node_kBps_of(running));
     std::unique_ptr<SharedLinks> shared = joined(running, traffic, links, options.in_full);
     JobsOutcome outcome;
     outcome.stuck = run_each_alone(jobs, running);
@@ -400,25 +473,30 @@ JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
         const StepRecord& alone = running[j]->alone();
         outcome.op_events += running[j]->take_events();
         outcome.jobs.push_back(
-            {alone, as_alone(alone, options.steps), leaves_of(cluster, nodes[j]),
-             static_cast<std::int64_t>(running[j]->machine().input.tracks.size())});
+            {alone, as_alone(alone, options.steps), leaves_of(drawn, nodes[j]),
+             static_cast<std::int64_t>(running[j]->machine().input.tracks.size()),
+             to_seconds(alone.length), alone.exposed_s()});
     }
     const std::vector<std::int32_t> numbers = that_meet(links);
-    if (numbers.empty()) return outcome;
-    std::erase_if(running, [&](const auto& job) {
-        return !std::binary_search(numbers.begin(), numbers.end(), job->number());
+    const auto apart = std::stable_partition(running.begin(), running.end(), [&](const auto& job) {
+        return std::binary_search(numbers.begin(), numbers.end(), job->number());
     });
-    if (options.unfolded) {
-        running = running_jobs(numbers, jobs, traffic, unfolded);
+    RunningJobs not_meeting(std::make_move_iterator(apart), std::make_move_iterator(running.end()));
+    running.erase(apart, running.end());
+    outcome.stuck = finish_apart(jobs, std::move(not_meeting), options.steps, outcome);
+    if (numbers.empty() || !outcome.stuck.empty()) return outcome;
+    const bool all_ranks = are_all_ranks_simulated(drawn, options);
+    if (options.unfolded && !drawn.jitter.any()) {
+        running = running_jobs(numbers, placed, unfolded);
         shared = joined(running, traffic, links, options.in_full);
     }
 
     // Ranks are parted by the links that keep flows back, and no one knows which before: a run that
     // finds others is repeated with them. Where none does all goes as alone, however ranks fold.
     std::vector<bool> telling(links.links().size(), false);
-    while (run_together(running, *shared, links, jobs, options, telling, outcome) &&
-           !options.coarse && !options.unfolded) {
-        running = running_jobs(numbers, jobs, traffic,
+    while (run_together(running, *shared, links, jobs, options, all_ranks, telling, outcome) &&
+           !options.coarse && !all_ranks) {
+        running = running_jobs(numbers, placed,
                                [&](const JobTraffic& of) { return links.colours(of, telling); });
         shared = joined(running, traffic, links, options.in_full);
         run_each_alone(jobs, running);

@@ -9,6 +9,9 @@
 //
 // A step is what simulate calls one. Of a job whose steps overlap, a run is as many of them as
 // simulate runs for the one that counts.
+//
+// Where the cluster has jitter of kernels, step k of a job is drawn as simulate draws it with a
+// seed higher by k, and compared with that step alone.
 #pragma once
 
 #include <atomic>
@@ -48,11 +51,17 @@ struct SharedStep {
 };
 
 struct JobOutcome {
-    StepRecord alone;  // on the same nodes, with the fabric for itself
+    StepRecord alone;  // on the same nodes, with the fabric for itself: what simulate says
     SharedStep shared;
     std::int64_t leaves = 0;  // that its nodes are below
     std::int64_t tracks = 0;  // ranks that were simulated
-    double slowdown() const { return shared.mean_s / (to_seconds(alone.length)); }
+    // Alone, over the very steps that `shared` is of: where each draws its kernels' times anew no
+    // step is as the first.
+    double alone_mean_s = 0;
+    double alone_exposed_s = 0;
+    double slowdown() const { return shared.mean_s / alone_mean_s; }
+    // Against a first step elsewhere.
+    double slowdown_against(double step_s) const;
 };
 
 struct LinkOutcome {
@@ -84,7 +93,8 @@ struct JobsOutcome {
 enum class JobsObjective : std::uint8_t { sum, worst };
 double score_of(JobsObjective objective, const std::vector<double>& slowdowns);
 
-// `nodes`: by job, apart from each other. Throws as build_machine, and Stopped.
+// `nodes`: by job, apart from each other, each of a kind that the job fits. What of the cluster is
+// slow slows the jobs that have it. Throws as build_machine, and Stopped.
 JobsOutcome run_jobs(const plan::Cluster& cluster, const std::vector<Job>& jobs,
                      const std::vector<NodeList>& nodes, const RunJobsOptions& options);
 

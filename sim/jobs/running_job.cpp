@@ -13,10 +13,11 @@ constexpr std::uint64_t kEventsOfATrack = 1024;  // between two of them, at firs
 
 }  // namespace
 
-RunningJob::RunningJob(const Job& job, std::int32_t number, const RankPlaces& places)
+RunningJob::RunningJob(const Job& job, const JobOnNodes& on_nodes, std::int32_t number,
+                       const RankPlaces& places)
     : number_(number),
-      machine_(
-          build_machine(job.plan, job.scenario, job.profile, false, nullptr, nullptr, &places)),
+      machine_(build_machine(job.plan, on_nodes.scenario(), on_nodes.profile(), false, nullptr,
+                             nullptr, &places)),
       empty_(trace_to_fill(job.plan, machine_, "")),
       offset_(from_seconds(job.start_s)),
       between_(machine_.input.tracks.size() * kEventsOfATrack) {}
@@ -36,7 +37,24 @@ void RunningJob::begin_engine() {
     processed_before_ = 0;
 }
 
-bool RunningJob::run_alone() {
+bool RunningJob::draws_each_step() const {
+    return !machine_.uneven.empty() && machine_.uneven.front()->draws_each();
+}
+
+bool RunningJob::run_alone_for(std::size_t steps) {
+    for (std::size_t step = alone_.size(); draws_each_step() && step < steps; ++step)
+        if (!run_alone(step)) return false;
+    return true;
+}
+
+// Of steps in their order.
+bool RunningJob::run_alone(std::size_t step) {
+    if (draws_each_step()) {
+        for (const auto& uneven : machine_.uneven)
+            uneven->draw_step(static_cast<std::int64_t>(step));
+        known_ = {};
+        states_.clear();
+    }
     mode_ = Mode::recording;
     for (begin_engine(); !engine_->over();) {
         const Picoseconds time = engine_->next_time();
@@ -46,9 +64,10 @@ bool RunningJob::run_alone() {
         engine_->grant(time);
         save(time);
     }
-    const std::optional<StepRecord> step = finish_engine();
+    const std::optional<StepRecord> done = finish_engine();
     mode_ = Mode::waiting;
-    return step.has_value();
+    if (done) alone_.push_back(*done);
+    return done.has_value();
 }
 
 std::vector<std::vector<double>> RunningJob::loads(Picoseconds slot) {
@@ -111,6 +130,10 @@ void RunningJob::begin_run() {
     followed_ = 0;
     followed_to_ = -1;
     on_links_.clear();
+    if (draws_each_step() && alone_.size() <= records.size()) {
+        const bool done = run_alone(records.size());
+        ORRERY_CHECK(done, "a step that is stuck where the one before was not");
+    }
     mode_ = Mode::by_record;
     if (known_.until >= 0 && !in_full_) return;
     mode_ = in_full_ ? Mode::live : Mode::recording;

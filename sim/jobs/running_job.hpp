@@ -5,6 +5,9 @@
 // A run first follows the record, which costs next to nothing; once a link is crowded the engine
 // goes on from the last state before that time, in silence up to it, and live from there on. Steps
 // whose ranks only meet others at their end, where gradients are reduced, are simulated only there.
+//
+// Where each kernel draws its time anew (cluster.jitter), no run is as another: step k draws as
+// simulate does with a seed higher by k, and has a record of its own, made when it begins.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +17,17 @@
 #include <utility>
 #include <vector>
 
-#include "sim/jobs/job.hpp"
 #include "sim/jobs/job_links.hpp"
+#include "sim/jobs/job_on_nodes.hpp"
 #include "sim/jobs/step_recorder.hpp"
 
 namespace orrery::sim {
 
 class RunningJob {
   public:
-    // `number`: among all jobs. All that is given must outlive it.
-    RunningJob(const Job& job, std::int32_t number, const RankPlaces& places);
+    // `number`: among all jobs. The job's plan must outlive it.
+    RunningJob(const Job& job, const JobOnNodes& on_nodes, std::int32_t number,
+               const RankPlaces& places);
     RunningJob(const RunningJob&) = delete;
     RunningJob& operator=(const RunningJob&) = delete;
 
@@ -32,9 +36,15 @@ class RunningJob {
     void join(const JobTraffic& traffic, const JobLinks& links, SharedLinks& shared,
               bool in_full = false);
 
-    // Records a whole run with nobody else on the links. False: it is stuck.
-    bool run_alone();
-    const StepRecord& alone() const { return *known_.step; }
+    // Records a whole run, the first, with nobody else on the links. False: it is stuck.
+    bool run_alone() { return run_alone(0); }
+    // The same for so many steps, as far as they differ; of a job that is not to run with others.
+    bool run_alone_for(std::size_t steps);
+    bool draws_each_step() const;
+    // Of a step that has begun, or was asked for.
+    const StepRecord& alone(std::size_t step = 0) const {
+        return alone_[draws_each_step() ? step : 0];
+    }
 
     // What it asks of each link then, by slots of this length: mean kB/s.
     std::vector<std::vector<double>> loads(Picoseconds slot);
@@ -80,6 +90,7 @@ class RunningJob {
     };
     enum class Mode : std::uint8_t { waiting, by_record, recording, live };
 
+    bool run_alone(std::size_t step);
     void begin_engine();
     void begin_run();
     void follow(Picoseconds time);
@@ -105,7 +116,8 @@ class RunningJob {
     std::uint64_t processed_before_ = 0;  // of the engine's, in an earlier run
 
     Record known_;
-    std::size_t followed_ = 0;  // moments of it
+    std::vector<StepRecord> alone_;  // by step, as far as they differ
+    std::size_t followed_ = 0;       // moments of it
     Picoseconds followed_to_ = -1;
     std::vector<std::int32_t> on_links_;  // by flow, while it is followed: its number there, or −1
     std::vector<std::unique_ptr<State>> states_;  // ascending

@@ -252,7 +252,7 @@ class ShiftSearch {
                 const JobOutcome& job = one.outcome.jobs[j];
                 one.slowdowns.push_back(options_.against_s.empty()
                                             ? job.slowdown()
-                                            : job.shared.mean_s / options_.against_s[j]);
+                                            : job.slowdown_against(options_.against_s[j]));
             }
             one.score = score_of(options_.objective, one.slowdowns);
         });

@@ -292,7 +292,7 @@ GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_
 }
 
 std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
-                                  const plan::Cluster& cluster) {
+                                  const plan::Cluster& cluster, const FabricNodes* places) {
     std::vector<NodeMembers> members;
     std::vector<int> users;  // groups that leave a node, by node
     for (const auto& group : groups) {
@@ -316,11 +316,18 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
     }
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         place_in_meshes(members, shapes);
-    if (!cluster.inter_node.fabric.levels.empty()) place_on_fabric(members, cluster, shapes);
+    if (!cluster.inter_node.fabric.levels.empty()) {
+        if (places != nullptr)
+            for (NodeMembers& own : members)
+                for (auto& [node, positions] : own.nodes)
+                    node = (*places)[static_cast<std::size_t>(node)];
+        place_on_fabric(members, cluster, shapes);
+    }
     return shapes;
 }
 
-Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster) {
+Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster,
+                const FabricNodes* places) {
     const std::int64_t own = from_device / cluster.devices_per_node;
     const std::int64_t other = to_device / cluster.devices_per_node;
     Hop hop;
@@ -339,8 +346,11 @@ Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cl
                                         static_cast<int>(to_device % cluster.devices_per_node));
         return hop;
     }
+    const auto on_fabric_at = [&](std::int64_t node) {
+        return places == nullptr ? node : (*places)[static_cast<std::size_t>(node)];
+    };
     for (const plan::FabricLevel& level : cluster.inter_node.fabric.levels)
-        if (own / level.nodes != other / level.nodes) ++hop.levels;
+        if (on_fabric_at(own) / level.nodes != on_fabric_at(other) / level.nodes) ++hop.levels;
     if (!on_rails(cluster)) return hop;
     hop.crosses_rails = rail_of(from_device, cluster) != rail_of(to_device, cluster);
     if (climbs(hop.crosses_rails, cluster)) hop.levels = std::max(hop.levels, 1);

@@ -68,10 +68,16 @@ void append_key(const GroupShape& shape, std::vector<std::int64_t>& key);
 GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
                     int siblings_per_node = 1);
 
+// Where a cluster's nodes hang on a fabric that has others besides: by node its number there,
+// ascending.
+using FabricNodes = std::vector<std::int64_t>;
+
 // The shapes of all groups of one kind, with their siblings counted: the most that use the network
-// of one of a group's nodes. 1 for a group within one node. One pass over all members.
+// of one of a group's nodes. 1 for a group within one node. One pass over all members. `places`:
+// where the nodes hang; null: they are the fabric's first.
 std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
-                                  const plan::Cluster& cluster);
+                                  const plan::Cluster& cluster,
+                                  const FabricNodes* places = nullptr);
 
 // The way of one message between two devices.
 struct Hop {
@@ -89,8 +95,9 @@ struct Hop {
 
 void append_key(const Hop& hop, std::vector<std::int64_t>& key);
 
-// Between two different devices; `flows` is left at 1.
-Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster);
+// Between two different devices; `flows` is left at 1. `places` as of shapes_of.
+Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster,
+                const FabricNodes* places = nullptr);
 
 // Of devices and of nodes.
 std::int64_t rails_of(const plan::Cluster& cluster);  // rails that a node is on

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -112,6 +113,21 @@ NetworkUse MixedNetwork::largest(NodeKinds kinds, const std::vector<SlowLinks>& 
         if (use.kBps >= largest.kBps) largest = use;
     }
     return largest;
+}
+
+// The kind that `largest` takes, of which a unit is the smallest part of an own node's.
+double MixedNetwork::travels(NodeKinds kinds, const std::vector<SlowLinks>& slow) const {
+    std::optional<double> least;
+    for (std::size_t kind = 0; kind < of_kinds_.size(); ++kind) {
+        if ((kinds >> kind & 1) == 0) continue;
+        const Network& asked = network(kind, slow);
+        const double share =
+            &asked == &of_kinds_.front() || node_kBps() == 0
+                ? 1
+                : static_cast<double>(asked.node_kBps()) / static_cast<double>(node_kBps());
+        least = std::min(least.value_or(share), share);
+    }
+    return least.value_or(1);
 }
 
 NetworkUse MixedNetwork::use_of(plan::OpKind kind, std::int64_t message_bytes,

@@ -36,6 +36,9 @@ class MixedNetwork {
                       double seconds) const;
     NetworkUse use_of(std::int64_t bytes, const Hop& hop, double seconds) const;
     std::int64_t node_kBps() const { return of_kinds_.front().node_kBps(); }
+    // What travels of such a use, as a share of it: less than 1 where the node that it fills has
+    // less than an own. What lies above the nodes is asked for no more than that.
+    double travels(NodeKinds kinds, const std::vector<SlowLinks>& slow) const;
 
   private:
     template <typename Ask>

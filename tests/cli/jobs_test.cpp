@@ -14,6 +14,7 @@ namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios/";
@@ -243,6 +244,142 @@ TEST(JobsCommand, SaysWhoseScenarioIsWrong) {
     EXPECT_EQ(scenario.code, 5);
     EXPECT_THAT(scenario.err, StartsWith("error[J007]"));
     EXPECT_EQ(run({"jobs", "nowhere.json"}).code, 5);
+}
+
+// "cluster" with nodes of two kinds, and what else it is to have.
+std::string two_kinds(const std::string& more) {
+    const auto nodes = [](const std::string& device, const std::string& count) {
+        return R"("nodes": )" + count + R"(, "devices_per_node": 8, "device": ")" + device +
+               R"(", "profile": "profiles/)" + device + R"(.json", "intra_node": {"kind":
+               "nvswitch", "bandwidth_GBps": 300, "latency_us": 2}, "inter_node": {"kind":
+               "infiniband", "nics_per_node": 8, "bandwidth_Gbps": 200, "latency_us": 5})";
+    };
+    return R"("cluster": {)" + nodes("a100-80gb-sxm", "2") + R"(, "other_nodes": [{)" +
+           nodes("h100-sxm", "2") + "}]" + more + "}";
+}
+
+Outcome with_cluster(const std::string& cluster, const std::string& jobs,
+                     const std::vector<std::string>& options = {}) {
+    const std::string file =
+        written("two_kinds.json", "{" + cluster + ", \"jobs\": [" + jobs + "]}");
+    std::vector<std::string> command = {"jobs", file};
+    command.insert(command.end(), options.begin(), options.end());
+    Outcome outcome = run(command);
+    outcome.err = replaced(outcome.err, file, "jobs.json");
+    return outcome;
+}
+
+// The shipped 7B without its cluster: it fits any node.
+std::string anywhere() {
+    json scenario = json::parse(content_of(kScenarios + "runs/llama2-7b-a100x8.json"));
+    scenario.erase("cluster");
+    return scenario.dump();
+}
+
+const std::string kOfA100 = R"("scenario": "runs/llama2-7b-a100x8.json")";
+
+TEST(JobsCommand, SaysWhatIsWrongWithJobsOnMixedNodes) {
+    const Outcome too_many = with_cluster(
+        two_kinds(""), R"({"name": "a", )" + kOfA100 + R"(, "nodes": 2}, {"name": "b", )" +
+                           kOfA100 + R"(, "nodes": 1}, {"name": "c", "scenario": )" + anywhere() +
+                           R"(, "nodes": 1})");
+    EXPECT_EQ(too_many.code, 3);
+    EXPECT_THAT(too_many.err,
+                StartsWith(R"(error[J009]: more nodes of a device are needed than the cluster has
+  --> jobs.json:/jobs )"));
+    EXPECT_THAT(too_many.err, HasSubstr(R"(
+   |  a 2 + b 1 = 3 > 2 nodes of "a100-80gb-sxm"
+   = help: a scenario without "cluster" fits any node
+
+1 error; nothing was run.
+)"));
+    const Outcome on_others =
+        with_cluster(two_kinds(""), "{" + kOfA100 + R"(, "on_nodes": [1, 2]})");
+    EXPECT_EQ(on_others.code, 3);
+    EXPECT_EQ(on_others.err, R"(error[J005]: the scenario is for another device than a node's
+  --> jobs.json:/jobs/0/on_nodes   (= [1,2])
+   |  its cluster has "a100-80gb-sxm", node 2 has "h100-sxm"
+   = help: leave "cluster" out of the scenario, if it is to run there all the same
+
+1 error; nothing was run.
+)");
+    const Outcome of_neither =
+        with_cluster(two_kinds(""), R"({"scenario": "runs/llama3-8b-h200x8.json", "nodes": 1})");
+    EXPECT_THAT(
+        of_neither.err,
+        HasSubstr(R"(its cluster has "h200-sxm", the shared one "a100-80gb-sxm", "h100-sxm")"));
+    const Outcome own =
+        with_cluster(two_kinds(""), "{" + kOfA100 + R"(, "nodes": 1, "set": ["cluster.nodes=2"]})");
+    EXPECT_EQ(own.code, 3);
+    EXPECT_EQ(own.err, R"(error[J010]: a job has no cluster of its own: it runs on the shared one
+  --> jobs.json:/jobs/0/set   (= ["cluster.nodes=2"])
+   |  cluster.nodes=2
+   = help: set it in "cluster", for all jobs
+
+1 error; nothing was run.
+)");
+    const Outcome machine =
+        with_cluster(replaced(two_kinds(""), "profiles/a100-80gb-sxm.json", "this-machine"),
+                     "{" + kOfA100 + R"(, "nodes": 1})");
+    EXPECT_EQ(machine.code, 3);
+    EXPECT_THAT(machine.err, StartsWith("error[J006]"));
+    EXPECT_THAT(machine.err, HasSubstr("/cluster/profile"));
+}
+
+// Eight-bit products are only of the two nodes of H100, which the reader of files does not know.
+TEST(JobsCommand, JobsGetNodesThatComputeWhatTheyAsk) {
+    json eight_bit = json::parse(anywhere());
+    eight_bit["training"]["precision"] = "fp8";
+    eight_bit["training"]["fp8_recipe"] = "delayed";
+    const std::string one = R"({"name": "f8", "scenario": )" + eight_bit.dump() + R"(, "nodes": )";
+    const Outcome fits = with_cluster(two_kinds(""), one + "2}", {"--json"});
+    ASSERT_EQ(fits.code, 0) << fits.err;
+    EXPECT_EQ(json::parse(fits.out).at("jobs").at(0).at("nodes"), (json{2, 3}));
+    const Outcome too_few = with_cluster(two_kinds(""), one + "4}");
+    EXPECT_EQ(too_few.code, 3);
+    EXPECT_THAT(too_few.err, StartsWith("error[J009]"));
+    EXPECT_THAT(too_few.err,
+                HasSubstr(R"(f8, of 4 nodes, can only be computed by the 2 of "h100-sxm")"));
+}
+
+TEST(JobsCommand, OneJobOnUnevenNodesIsWhatSimulateSays) {
+    const std::string slow = R"(, "slow_devices": [{"device": 3, "factor": 1.5}])";
+    const std::string varying =
+        R"(, "jitter": {"distribution": "lognormal", "relative_sd": 0.1}, "stragglers": "megascale")";
+    for (const std::string& more : {slow, varying}) {
+        const Outcome jobs = with_cluster(
+            two_kinds(more), R"({"scenario": )" + anywhere() + R"(, "nodes": 4})", {"--json"});
+        ASSERT_EQ(jobs.code, 0) << jobs.err;
+        json scenario = json::parse(anywhere());
+        scenario["cluster"] = json::parse("{" + two_kinds(more) + "}").at("cluster");
+        const Outcome alone = run({"simulate", written("alone.json", scenario.dump()), "--json"});
+        ASSERT_EQ(alone.code, 0) << alone.err;
+        const json job = json::parse(jobs.out).at("jobs").at(0);
+        const double time_s = json::parse(alone.out).at("step").at("time_s");
+        EXPECT_EQ(job.at("alone_s"), time_s);
+        EXPECT_EQ(job.at("slowdown"), 1);
+        EXPECT_EQ(job.at("devices").size(), 2U);
+        EXPECT_EQ(job.contains("alone_mean_s"), more == varying);
+    }
+}
+
+TEST(JobsCommand, TellsWhoHasWhatIsSlow) {
+    json four = json::parse(content_of(kFour));
+    four["cluster"]["slow_nodes"] = {{{"node", 3}, {"factor", 1.2}}};
+    four["jobs"][0].erase("nodes");
+    four["jobs"][0].erase("placement");
+    four["jobs"][0]["on_nodes"] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const std::string file = written("slow.json", four.dump());
+    const Outcome text = run({"jobs", file});
+    ASSERT_EQ(text.code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("uneven      devices of node 3 take 1.2 x as long\n"));
+    EXPECT_THAT(text.out, HasSubstr("costs       a with node 3 (1.2 x) takes "));
+    EXPECT_THAT(text.out, Not(HasSubstr("b takes")));
+    const json jobs = json::parse(run({"jobs", file, "--json"}).out).at("jobs");
+    EXPECT_EQ(jobs.at(0).at("slow_nodes"), (json{{{"node", 3}, {"slower", 1.2}}}));
+    EXPECT_GT(jobs.at(0).at("alone_s"), jobs.at(0).at("even_s"));
+    EXPECT_EQ(jobs.at(1).at("alone_s"), jobs.at(1).at("even_s"));
+    EXPECT_TRUE(jobs.at(1).at("slow_nodes").empty());
 }
 
 // What fits the schema of jobs are the shipped files.

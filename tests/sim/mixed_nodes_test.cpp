@@ -69,6 +69,26 @@ TEST(MixedNodes, OfOneKindAreAsIfTheyWereTold) {
     }
 }
 
+// Below the switches of one fabric, where all have the same network: half of the nodes of a leaf
+// are told as others.
+TEST(MixedNodes, OfOneKindOnAFabricAreAsIfTheyWereTold) {
+    const auto fabric = [](const std::string& of) {
+        return of + R"(.inter_node.fabric={"kind": "fat_tree", "switch_latency_us": 1, )"
+                    R"("levels": [{"nodes": 2, "oversubscription": 4}]})";
+    };
+    for (const Sets& layout : layouts()) {
+        const plan::Scenario told =
+            scenario_on(joined(joined(nodes_of("h100-sxm-8", 3), others("h100-sxm-8", 1)),
+                               {fabric("cluster"), fabric("cluster.other_nodes.0")}),
+                        layout);
+        const plan::Scenario alike =
+            scenario_on(joined(nodes_of("h100-sxm-8", 4), {fabric("cluster")}), layout);
+        const Prediction a = predicted(told), b = predicted(alike);
+        EXPECT_EQ(a.trace.step_end - a.trace.step_start, b.trace.step_end - b.trace.step_start);
+        EXPECT_EQ(folding_fault(told, load_profiles(told.cluster)), "");
+    }
+}
+
 TEST(MixedNodes, AreFoldedAsOthersAre) {
     for (const Sets& layout : layouts())
         for (const std::int64_t own : {1, 2, 3}) {

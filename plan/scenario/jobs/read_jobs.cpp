@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/scenario/jobs/share_nodes.hpp"
 #include "plan/scenario/json_schema.hpp"
 #include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
@@ -97,6 +98,8 @@ class JobsReading {
         read_keys(top, top_keys(), none);
         top.finish();
         follow_reference(reading_, "/cluster", "clusters", Source::Kind::file, folders_);
+        follow_other_nodes(reading_, folders_);
+        follow_stragglers(reading_, folders_);
         read_cluster(reading_, folders_, shared_.cluster);
         check_cluster();
         const Json* jobs = top.find("jobs");
@@ -125,15 +128,14 @@ class JobsReading {
 
   private:
     void check_cluster() {
-        if (!reading_.good({"cluster"})) return;
-        if (shared_.cluster.other_nodes.empty() && shared_.cluster.even()) return;
-        const char* key = shared_.cluster.other_nodes.empty() ? "/cluster" : "/cluster/other_nodes";
+        const Json* profile = reading_.document().find("/cluster/profile");
+        if (shared_.cluster.other_nodes.empty() || profile == nullptr || *profile != kThisMachine)
+            return;
         reading_
-            .report("J006", key,
-                    "the nodes of a shared cluster must be of one kind and equally fast")
-            .help.push_back(
-                "leave other_nodes, slow devices, stragglers and jitter out: which job they fall "
-                "to would be chance");
+            .report("J006", "/cluster/profile",
+                    "the profile of this machine hangs on how many ranks share it, which beside "
+                    "nodes of other kinds is not known before jobs are placed")
+            .help.push_back("the file of a profile, or no other_nodes");
     }
 
     void read_job(std::size_t i) {
@@ -146,6 +148,7 @@ class JobsReading {
         if (!job.on_nodes.empty()) job.nodes = static_cast<std::int64_t>(job.on_nodes.size());
         std::vector<std::string> sets;
         read_sets(section, sets);
+        check_sets(i, sets);
         section.finish();
         if (job.placement == PlacementPolicy::rail_aligned &&
             reading_.good({"cluster.inter_node.fabric.kind"}) &&
@@ -183,6 +186,18 @@ class JobsReading {
             sets = list->get<std::vector<std::string>>();
         else
             section.wrong_type("set", "an array of texts like \"layout.zero_stage=1\"");
+    }
+
+    void check_sets(std::size_t i, const std::vector<std::string>& sets) {
+        const auto of_cluster = std::find_if(sets.begin(), sets.end(), [](const std::string& set) {
+            return set.rfind("cluster.", 0) == 0 || set.rfind("cluster=", 0) == 0;
+        });
+        if (of_cluster == sets.end()) return;
+        Diagnostic& fault = reading_.report("J010", job_pointer(i) + "/set",
+                                            "a job has no cluster of its own: it runs on the "
+                                            "shared one");
+        fault.arithmetic = *of_cluster;
+        fault.help.push_back("set it in \"cluster\", for all jobs");
     }
 
     // The scenario's own text: that of its file, or what stands here. Null: reported.
@@ -223,30 +238,106 @@ class JobsReading {
 
     Folders beside(const std::string& folder) const { return {folder, library_, folders_.files}; }
 
-    // A scenario that names another device was meant for another cluster.
-    void check_device(std::size_t i, const Json& scenario, const std::string& name,
-                      const std::string& folder) {
-        if (!scenario.contains("cluster") || !reading_.good({"cluster.device"})) return;
+    // Of the cluster that a scenario names, and of its nodes of other kinds.
+    std::vector<std::string> devices_named(const Json& scenario, const std::string& name,
+                                           const std::string& folder) {
+        std::vector<std::string> devices;
+        if (!scenario.contains("cluster")) return devices;
         Reading own(Document(scenario, name, folder));
         follow_reference(own, "/cluster", "clusters", Source::Kind::file, beside(folder));
-        const Json* device = own.document().find("/cluster/device");
-        if (device == nullptr || !device->is_string() || *device == shared_.cluster.device) return;
-        Diagnostic& fault =
-            reading_.report("J005", job_pointer(i) + "/scenario",
-                            "the scenario is for another device than the shared cluster's");
-        fault.arithmetic = fmt::format("its cluster has \"{}\", the shared one \"{}\"",
-                                       device->get<std::string>(), shared_.cluster.device);
-        fault.help.push_back(
-            "leave \"cluster\" out of the scenario, if it is to run here all the "
-            "same");
+        follow_other_nodes(own, beside(folder));
+        for (const ClusterPlace& place : places_of_nodes(own.document())) {
+            const Json* device = own.document().find(place.at("device"));
+            if (device != nullptr && device->is_string() &&
+                std::find(devices.begin(), devices.end(), *device) == devices.end())
+                devices.push_back(device->get<std::string>());
+        }
+        return devices;
     }
 
-    // The shared cluster, as large as the job.
-    Json cluster_of(const SharedJob& job) {
-        Json cluster = *reading_.document().find("/cluster");
+    static std::string quoted(const std::vector<std::string>& names) {
+        std::string text;
+        for (const std::string& name : names)
+            text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", name);
+        return text;
+    }
+
+    std::vector<std::string> shared_devices() const {
+        std::vector<std::string> devices;
+        for (std::size_t kind = 0; kind < shared_.cluster.node_kinds(); ++kind) {
+            const std::string& device = shared_.cluster.node_kind(kind).device;
+            if (std::find(devices.begin(), devices.end(), device) == devices.end())
+                devices.push_back(device);
+        }
+        return devices;
+    }
+
+    // A scenario that names a device fits nodes of that one; where there are none, it was meant for
+    // another cluster.
+    void find_kinds(std::size_t i, const std::vector<std::string>& devices) {
+        if (devices.empty() || !cluster_is_sound()) return;
+        SharedJob& job = shared_.jobs[i];
+        for (std::size_t kind = 0; kind < shared_.cluster.node_kinds(); ++kind)
+            if (is_among(devices, shared_.cluster.node_kind(kind).device))
+                job.kinds.push_back(kind);
+        if (job.kinds.empty()) {
+            Diagnostic& fault =
+                reading_.report("J005", job_pointer(i) + "/scenario",
+                                "the scenario is for another device than the shared cluster's");
+            fault.arithmetic = fmt::format("its cluster has {}, the shared one {}", quoted(devices),
+                                           quoted(shared_devices()));
+            fault.help.push_back(
+                "leave \"cluster\" out of the scenario, if it is to run here all the same");
+        }
+        if (job.kinds.size() == shared_.cluster.node_kinds()) job.kinds.clear();
+        check_kinds_of_nodes(i, devices);
+    }
+
+    void check_kinds_of_nodes(std::size_t i, const std::vector<std::string>& devices) {
+        const SharedJob& job = shared_.jobs[i];
+        if (job.kinds.empty()) return;
+        for (const std::int64_t node : job.on_nodes) {
+            if (node >= shared_.cluster.all_nodes()) return;  // said by check_on_nodes
+            const std::size_t kind =
+                shared_.cluster.kind_of_device(node * shared_.cluster.devices_per_node);
+            if (std::find(job.kinds.begin(), job.kinds.end(), kind) != job.kinds.end()) continue;
+            Diagnostic& fault = reading_.report("J005", job_pointer(i) + "/on_nodes",
+                                                "the scenario is for another device than a node's");
+            fault.arithmetic =
+                fmt::format("its cluster has {}, node {} has \"{}\"", quoted(devices), node,
+                            shared_.cluster.node_kind(kind).device);
+            fault.help.push_back(
+                "leave \"cluster\" out of the scenario, if it is to run there all the same");
+            return;
+        }
+    }
+
+    static bool is_among(const std::vector<std::string>& names, const std::string& name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    }
+
+    // Where the nodes stand that the job's scenario is read with: the first kind that it fits, of
+    // those that it gets where that is known.
+    ClusterPlace place_of_nodes(const SharedJob& job) const {
+        std::size_t kind = job.kinds.empty() ? 0 : job.kinds.front();
+        if (!job.on_nodes.empty() && job.on_nodes.front() < shared_.cluster.all_nodes())
+            kind = shared_.cluster.kind_of_device(job.on_nodes.front() *
+                                                  shared_.cluster.devices_per_node);
+        return kind == 0 ? ClusterPlace() : place_of_others(kind - 1);
+    }
+
+    // As large as the job, of nodes of one kind, none of them slow.
+    Json cluster_of(const SharedJob& job, const ClusterPlace& place) {
+        Json cluster = *reading_.document().find(place.pointer);
+        for (const char* key :
+             {"other_nodes", "slow_devices", "slow_nodes", "slow_links", "stragglers", "jitter"})
+            cluster.erase(key);
         cluster["nodes"] = job.nodes;
-        if (!shared_.cluster.profile_path.empty())
-            cluster["profile"] = shared_.cluster.profile_path;
+        const std::vector<ClusterPlace> places = places_of_nodes(reading_.document());
+        for (std::size_t kind = 0; kind < shared_.cluster.node_kinds(); ++kind)
+            if (const std::string& path = shared_.cluster.node_kind(kind).profile_path;
+                places[kind].pointer == place.pointer && !path.empty())
+                cluster["profile"] = path;
         return cluster;
     }
 
@@ -255,10 +346,11 @@ class JobsReading {
         std::string name, folder;
         std::optional<Json> text = text_of(i, name, folder);
         if (!text) return;
-        check_device(i, *text, name, folder);
+        find_kinds(i, devices_named(*text, name, folder));
         // Of a cluster that is in error, or so many nodes as nobody knows, nothing follows.
         if (!counted || !cluster_is_sound()) return;
-        (*text)["cluster"] = cluster_of(job);
+        const ClusterPlace place = place_of_nodes(job);
+        (*text)["cluster"] = cluster_of(job, place);
         const bool here = name == path_;
         ReadResult read =
             read_scenario_text(text->dump(-1, ' ', false, Json::error_handler_t::replace), name,
@@ -268,6 +360,7 @@ class JobsReading {
         for (Diagnostic& fault : read.errors) {
             const bool of_cluster = fault.pointer.rfind("/cluster", 0) == 0;
             if (of_cluster) fault.file = path_;
+            if (of_cluster) fault.pointer.replace(0, ClusterPlace().pointer.size(), place.pointer);
             if (here && !of_cluster) fault.pointer = job_pointer(i) + "/scenario" + fault.pointer;
             fault.note += fmt::format("{}in {}", fault.note.empty() ? "" : "; ", job.name);
             of_scenarios_.push_back(std::move(fault));
@@ -308,20 +401,69 @@ class JobsReading {
             sum += fmt::format("{}{}", i == 0 ? "" : " + ", job.nodes);
             check_on_nodes(i, taken);
         }
-        if (!counted || all <= shared_.cluster.nodes) return;
+        if (!counted) return;
+        const std::int64_t there = shared_.cluster.all_nodes();
+        if (all <= there) return check_fitting_nodes(taken);
         Diagnostic& fault =
             reading_.report("J002", "/jobs", "the jobs need more nodes than the cluster has");
-        fault.arithmetic = fmt::format("{} = {} > {} nodes", sum, all, shared_.cluster.nodes);
-        fault.help.push_back(fmt::format("{} nodes fewer in all, or cluster.nodes: {}",
-                                         all - shared_.cluster.nodes, all));
+        fault.arithmetic = fmt::format("{} = {} > {} nodes", sum, all, there);
+        fault.help.push_back(fmt::format("{} nodes fewer in all, or cluster.nodes: {}", all - there,
+                                         shared_.cluster.nodes + all - there));
+    }
+
+    // Of nodes that are told apart by their device; `taken`: by on_nodes.
+    void check_fitting_nodes(const std::map<std::int64_t, std::size_t>& taken) {
+        const Cluster& cluster = shared_.cluster;
+        if (cluster.other_nodes.empty() || !cluster_is_sound()) return;
+        std::vector<std::int64_t> free;
+        for (std::size_t kind = 0; kind < cluster.node_kinds(); ++kind)
+            free.push_back(cluster.node_kind(kind).nodes);
+        for (const auto& [node, job] : taken)
+            --free[cluster.kind_of_device(node * cluster.devices_per_node)];
+        std::vector<std::size_t> placed;  // of jobs
+        std::vector<NodeDemand> demands;
+        for (std::size_t i = 0; i < shared_.jobs.size(); ++i) {
+            if (!shared_.jobs[i].on_nodes.empty()) continue;
+            placed.push_back(i);
+            demands.push_back({shared_.jobs[i].nodes, shared_.jobs[i].kinds});
+        }
+        const NodeShares shares = share_nodes(demands, free);
+        if (shares.too_many.empty()) return;
+        std::string sum;
+        std::int64_t needed = 0, there = 0;
+        std::set<std::size_t> kinds;
+        for (const std::size_t d : shares.too_many) {
+            sum += fmt::format("{}{} {}", sum.empty() ? "" : " + ", shared_.jobs[placed[d]].name,
+                               demands[d].nodes);
+            needed += demands[d].nodes;
+            kinds.insert(demands[d].kinds.begin(), demands[d].kinds.end());
+            if (demands[d].kinds.empty())
+                for (std::size_t kind = 0; kind < free.size(); ++kind)
+                    kinds.insert(kind);
+        }
+        std::vector<std::string> devices;
+        for (const std::size_t kind : kinds) {
+            there += free[kind];
+            if (!is_among(devices, cluster.node_kind(kind).device))
+                devices.push_back(cluster.node_kind(kind).device);
+        }
+        Diagnostic& fault = reading_.report(
+            "J009",
+            shares.too_many.size() == 1 ? job_pointer(placed[shares.too_many.front()]) + "/nodes"
+                                        : "/jobs",
+            "more nodes of a device are needed than the cluster has");
+        if (shares.too_many.size() > 1) sum += fmt::format(" = {}", needed);
+        fault.arithmetic = fmt::format("{} > {} nodes of {}{}", sum, there, quoted(devices),
+                                       taken.empty() ? "" : " that no job has by on_nodes");
+        fault.help.push_back("a scenario without \"cluster\" fits any node");
     }
 
     void check_on_nodes(std::size_t i, std::map<std::int64_t, std::size_t>& taken) {
         for (const std::int64_t node : shared_.jobs[i].on_nodes) {
             const std::string pointer = job_pointer(i) + "/on_nodes";
-            if (node >= shared_.cluster.nodes) {
+            if (node >= shared_.cluster.all_nodes()) {
                 reading_.report("J003", pointer, fmt::format("the cluster has no node {}", node))
-                    .arithmetic = fmt::format("nodes 0 to {}", shared_.cluster.nodes - 1);
+                    .arithmetic = fmt::format("nodes 0 to {}", shared_.cluster.all_nodes() - 1);
                 return;
             }
             const auto [place, fresh] = taken.emplace(node, i);

@@ -5,8 +5,9 @@
 //       "jobs": [ { "name": "a", "scenario": "runs/….json" or its keys, "nodes": 128,
 //                   "placement": "compact" }, … ] }
 //
-// The cluster of a job's scenario is the shared one with as many nodes as the job has. Codes of
-// faults across jobs are J001 to J008, those within a scenario its own.
+// The cluster of a job's scenario is the shared one with as many nodes as the job has, alike and of
+// one kind, the first that it fits: which it gets is decided later. Codes of faults across jobs are
+// J001 to J010, those within a scenario its own.
 #pragma once
 
 #include <array>
@@ -40,6 +41,9 @@ struct SharedJob {
     std::int64_t seed = 1;
     std::vector<std::int64_t> on_nodes;  // ascending; empty: by `placement`
     double start_s = 0;
+    // Of the shared cluster's nodes, ascending: those of the devices that its scenario names; none:
+    // any. There are nodes for all jobs (share_nodes.hpp).
+    std::vector<std::size_t> kinds;
 };
 
 struct SharedCluster {
