@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -110,7 +112,8 @@ std::string table_of(const std::vector<InferredKey>& keys) {
 }
 
 std::string share_text(const MatchedShare& share) {
-    return fmt::format("{} of the time", percent_text(share.all()));
+    return fmt::format("{} of the time op by op and {} by kind", percent_text(share.one_by_one),
+                       percent_text(share.by_kind));
 }
 
 // The keys in which one differs from what was inferred first: "layout.zero_stage 2".
@@ -155,9 +158,12 @@ InferredChoice choose_inferred(
         one.keys = std::move(keys);
         one.share = share_of(one.scenario);
     }
+    // Op by op first: a kind alone says little. In millionths, which sums of times are good for.
     const auto score = [&](std::size_t i) {
         const std::optional<MatchedShare>& share = choice.candidates[i].share;
-        return share ? std::pair{share->all(), share->one_by_one} : std::pair{-1.0, -1.0};
+        return share ? std::pair{std::llround(share->one_by_one * 1e6),
+                                 std::llround(share->all() * 1e6)}
+                     : std::pair{-1LL, -1LL};
     };
     for (std::size_t i = 1; i < choice.candidates.size(); ++i)
         if (score(i) > score(choice.chosen)) choice.chosen = i;
@@ -176,19 +182,16 @@ std::string inferred_text(const InferredChoice& choice, const std::string& path,
         open += (open.empty() ? "" : ", ") + key.key;
     }
     if (uncertain > 0)
-        text += labelled("to confirm", wrapped(fmt::format("{} of {} keys are not certain: {}",
-                                                           uncertain, best.keys.size(), open),
-                                               kEvidenceColumns, 14, 14));
+        text += labelled("to confirm", fmt::format("{} of {} keys are not certain: {}", uncertain,
+                                                   best.keys.size(), open));
+    bool first = true;
     for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
         const InferredCandidate& other = choice.candidates[i];
         if (i == choice.chosen || !other.share || !best.share) continue;
-        const bool alike = other.share->all() == best.share->all();
-        text += labelled(
-            i == 0 || i == (choice.chosen == 0 ? 1U : 0U) ? "chosen" : "",
-            fmt::format(
-                "{} rather than {}: the plan takes up {}, {}", difference(best, other),
-                difference(other, best), share_text(*best.share),
-                alike ? "and so does the other" : "the other's " + share_text(*other.share)));
+        text += labelled(std::exchange(first, false) ? "chosen" : "",
+                         fmt::format("{} rather than {}: matched are {}, with the other {}",
+                                     difference(best, other), difference(other, best),
+                                     share_text(*best.share), share_text(*other.share)));
     }
     text += labelled("written to", path);
     return text;

@@ -53,6 +53,7 @@ class LayerReader {
 
   private:
     RankLayers& layers() { return out_.layers; }
+    const RankLayers& layers() const { return out_.layers; }
     void miss(std::string what) { out_.missing.push_back(std::move(what)); }
 
     // Forward facts in order; whatever is no layer's work ends a run of layers.
@@ -174,9 +175,7 @@ class LayerReader {
         for (const Segment& segment : segments_) {
             std::size_t end = segment.products.size();
             if (!segment.ends_run) end -= std::min(end, layers().lead.size());
-            std::size_t down = end;
-            while (down > 1 && segment.products[down - 1].shape.n != layers().hidden)
-                --down;
+            const std::size_t down = end_of_network(segment.products, end);
             if (down <= 2) continue;
             ++networks[{widths_of(segment.products, 1, down - 1),
                         widths_of(segment.products, down - 1, down).front()}];
@@ -198,6 +197,19 @@ class LayerReader {
         layers().odd_layers = layers().calls - networks[network];
     }
 
+    // Behind the product that takes all that was made since the projection, or half of it where the
+    // rest gates, and comes back to the hidden width; 0: none does.
+    std::size_t end_of_network(const std::vector<ProductFact>& products, std::size_t end) const {
+        std::int64_t made = 0;
+        for (std::size_t i = 1; i < end; ++i) {
+            const ProductShape& shape = products[i].shape;
+            if (i > 1 && shape.n == layers().hidden && (shape.k == made || 2 * shape.k == made))
+                return i + 1;
+            made += shape.n;
+        }
+        return 0;
+    }
+
     void read_vocabulary() {
         struct Calls {
             std::int64_t calls = 0, looked_up = 0, sequences = 0;
@@ -214,9 +226,14 @@ class LayerReader {
             layers().loss_rows += fact.tokens;
             layers().loss_words = fact.words;
         });
-        std::map<std::int64_t, std::int64_t> added;  // rows of what is added to hidden states
-        each<PositionsFact>(facts_, Phase::forward,
-                            [&](const PositionsFact& fact) { ++added[fact.table_rows]; });
+        std::map<std::int64_t, std::int64_t> tables_added;  // by rows, those of other heights
+        std::int64_t alike = 0, alike_rows = 0;
+        each<AdditionFact>(facts_, Phase::forward, [&](const AdditionFact& fact) {
+            if (fact.rows != fact.added_rows) ++tables_added[fact.added_rows];
+            if (fact.rows != fact.added_rows) return;
+            ++alike;
+            alike_rows = fact.rows;
+        });
         if (!tables.empty()) {
             // Of two tables that of words has as many rows as the head has columns, else the more.
             auto words = std::prev(tables.end());
@@ -228,16 +245,11 @@ class LayerReader {
             if (layers().sequences == 0) layers().sequences = words->second.sequences;
             for (const auto& [rows, calls] : tables)
                 if (rows != layers().word_rows) layers().position_rows = rows;
-            // A residual adds as many rows as there are; a table of positions may have others, or
-            // is one more addition than layers have.
-            for (const auto& [rows, calls] : added)
-                if (rows != layers().tokens && calls == layers().word_lookups)
-                    layers().position_rows = rows;
-            const std::int64_t of_layers = added.contains(layers().tokens)
-                                               ? added[layers().tokens] - layers().word_lookups
-                                               : -1;
-            if (layers().position_rows == 0 && of_layers > 0 && of_layers == 2 * layers().calls)
-                layers().position_rows = layers().tokens;
+            for (const auto& [rows, calls] : tables_added)
+                if (calls == layers().word_lookups) layers().position_rows = rows;
+            // One addition more than layers have, each behind attention and its network.
+            if (layers().position_rows == 0 && alike == 2 * layers().calls + layers().word_lookups)
+                layers().position_rows = alike_rows;
         }
     }
 

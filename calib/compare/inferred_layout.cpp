@@ -25,16 +25,23 @@ std::string counted(std::int64_t count, std::string_view what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// Of one direction of data-parallel ranks' messages.
+// Messages of one purpose.
 struct Volume {
     double elements = 0;
     std::int64_t count = 0;
-    std::int64_t group = 0;  // 0: not known
+    std::map<std::int64_t, double> by_group;  // of a known number of members
 
     void add(double more, std::int64_t members) {
         elements += more;
         ++count;
-        if (members > 0) group = members;
+        if (members > 0) by_group[members] += more;
+    }
+    // Through which most goes; 0: not known.
+    std::int64_t group() const {
+        const auto most = std::max_element(
+            by_group.begin(), by_group.end(),
+            [](const auto& one, const auto& other) { return one.second < other.second; });
+        return most == by_group.end() ? 0 : most->first;
     }
 };
 
@@ -88,15 +95,23 @@ class LayoutReader {
         const double hidden = static_cast<double>(rank.tokens) * static_cast<double>(rank.hidden);
         const double words = static_cast<double>(std::max(rank.word_rows, rank.head_width)) *
                              static_cast<double>(rank.hidden);
+        // Behind the last product nothing is of hidden states.
+        trace::Picoseconds last_product = 0;
+        for (const StepFact& fact : rank.facts->facts)
+            if (std::holds_alternative<ProductFact>(fact.what)) last_product = fact.at;
+        bool late = false;
         for (const StepFact& fact : rank.facts->facts) {
             const auto* message = std::get_if<MessageFact>(&fact.what);
             if (message == nullptr) continue;
+            late = late || fact.at > last_product;
             if (message->kind == WorkKind::send_receive) {
                 ++traffic.transfers;
                 continue;
             }
             const double elements = elements_of(*message);
-            const bool of_hidden = elements > 0 && is_near(elements, hidden);
+            const bool of_hidden = elements > 0 && is_near(elements, hidden) &&
+                                   !(late && message->kind == WorkKind::all_reduce && words > 0 &&
+                                     is_near(elements, words));
             const bool forward = fact.phase == Phase::forward;
             if (of_hidden && forward) {
                 Volume& volume = message->kind == WorkKind::all_reduce ? traffic.hidden_sums
@@ -119,9 +134,7 @@ class LayoutReader {
                  (message->bytes >= 0 && is_near(message->bytes / 4, words))))
                 ++traffic.word_sums;
             const double known = std::max(0.0, elements);
-            if (message->kind == WorkKind::all_reduce && !forward)
-                traffic.reduced.add(known, message->group);
-            else if (message->kind == WorkKind::all_reduce)
+            if (message->kind == WorkKind::all_reduce)
                 traffic.reduced.add(known, message->group);
             else if (message->kind == WorkKind::reduce_scatter)
                 traffic.scattered.add(known, message->group);
@@ -157,7 +170,7 @@ class LayoutReader {
                 "no sum of hidden states among ranks within layers");
             return;
         }
-        std::int64_t group = std::max(traffic.hidden_sums.group, traffic.hidden_scatters.group);
+        std::int64_t group = std::max(traffic.hidden_sums.group(), traffic.hidden_scatters.group());
         const bool scatters = traffic.hidden_scatters.count > traffic.hidden_sums.count;
         std::string by = fmt::format("{} of {} x {} forward",
                                      counted(sums, scatters ? "reduce-scatter" : "all-reduce"),
@@ -241,11 +254,13 @@ class LayoutReader {
         const bool transfers = std::any_of(traffic_.begin(), traffic_.end(),
                                            [](const Traffic& one) { return one.transfers > 0; });
         const bool split = !any().has_embedding() || !any().has_head();
-        const std::int64_t group = std::max(traffic.reduced.group, traffic.scattered.group);
+        const std::int64_t group = std::max(traffic.reduced.group(), traffic.scattered.group());
         const bool syncs = traffic.reduced.count + traffic.scattered.count > 0;
-        hybrid_ = traffic.reduced.count > 0 && traffic.scattered.count > 0 &&
-                  traffic.reduced.group > 1 && traffic.scattered.group > 1 &&
-                  traffic.reduced.elements < 0.9 * traffic.scattered.elements;
+        // What is scattered within a group is summed up among groups: its share of all.
+        hybrid_ =
+            traffic.scattered.group() > 1 && traffic.reduced.group() > 1 &&
+            is_near(traffic.reduced.elements,
+                    traffic.scattered.elements / static_cast<double>(traffic.scattered.group()));
         const std::int64_t rest = std::max<std::int64_t>(1, world_ / out_.tensor);
         std::string data_by, pipeline_by;
         Certainty data_certainty = Certainty::certain, pipeline_certainty = Certainty::certain;
@@ -253,7 +268,7 @@ class LayoutReader {
             pipeline_by = "no transfers, and each rank has embedding and head";
             out_.data = syncs ? rest : 1;
             if (hybrid_ && !world_is_told_)
-                out_.data = traffic.reduced.group * traffic.scattered.group;
+                out_.data = traffic.reduced.group() * traffic.scattered.group();
             else if (syncs && !world_is_told_)
                 out_.data = std::max(rest, group);
             data_by = syncs ? sync_text(traffic, group) : "no message of gradients";
@@ -268,7 +283,7 @@ class LayoutReader {
                 out_.data = 1;
                 data_by = "no message of gradients";
             } else if (group > 1) {
-                out_.data = hybrid_ ? traffic.reduced.group * traffic.scattered.group : group;
+                out_.data = hybrid_ ? traffic.reduced.group() * traffic.scattered.group() : group;
                 data_by = sync_text(traffic, group);
             } else if (all_given && embeds > 0) {
                 out_.data = std::max<std::int64_t>(1, embeds / out_.tensor);
@@ -291,16 +306,39 @@ class LayoutReader {
             data_by += fmt::format("; {} ranks in the job", world_);
         say("pipeline_parallel", out_.pipeline, pipeline_certainty, pipeline_by);
         say("data_parallel", out_.data, data_certainty, data_by);
-        for (const Traffic& one : traffic_)
-            if (one.word_sums > 0 && out_.pipeline > 1 && one.word_sums > expected_word_sums())
-                out_.embedding_group_reduces = true;
+        if (out_.pipeline > 1)
+            for (std::size_t r = 0; r < ranks_.size(); ++r)
+                out_.embedding_group_reduces =
+                    out_.embedding_group_reduces || sums_words_twice(ranks_[r], traffic_[r]);
     }
-    // A data-parallel group of two that reduces each matrix by itself.
-    std::int64_t expected_word_sums() const {
-        return std::max(traffic_.front().reduced.group, traffic_.front().scattered.group) == 2 &&
-                       out_.data == 2
-                   ? 1
-                   : 0;
+
+    // Matrices of a rank's layers, its tables and its head.
+    double matrices_of(const RankLayers& rank) const {
+        const auto size = [](const Width& one) {
+            return static_cast<double>(one.out) * static_cast<double>(one.in);
+        };
+        double layer = size(rank.projection) + size(rank.down);
+        for (const auto* widths : {&rank.lead, &rank.ups})
+            for (const Width& one : *widths)
+                layer += size(one);
+        const double layers = static_cast<double>(rank.calls / out_.micro_batches);
+        return layers * layer + static_cast<double>(rank.position_rows * rank.hidden);
+    }
+
+    // Whether gradients of the vocabulary's matrix are summed up once more than by data-parallel
+    // ranks: beside all of the rank's own parameters there is as much again as the matrix has.
+    bool sums_words_twice(const RankLayers& rank, const Traffic& traffic) const {
+        const double words = static_cast<double>(std::max(rank.word_rows, rank.head_width)) *
+                             static_cast<double>(rank.hidden);
+        if (words <= 0 || traffic.word_sums == 0) return false;
+        if (out_.data == 1 || traffic.scattered.count > 0) return true;
+        const double own = matrices_of(rank) + words;
+        // Gradients may be summed in four bytes whatever activations have.
+        for (const double wider : {1.0, 4 / element_bytes_}) {
+            const double seen = traffic.reduced.elements / wider;
+            if (seen > 0.95 * own && seen < 1.1 * own + words) return seen > own + words / 2;
+        }
+        return false;
     }
 
     std::string sync_text(const Traffic& traffic, std::int64_t group) const {
@@ -354,16 +392,7 @@ class LayoutReader {
         for (std::size_t r = 0; r < ranks_.size(); ++r) {
             const RankLayers& rank = ranks_[r];
             if (!rank.has_embedding() || !rank.has_head()) continue;
-            const auto size = [](const Width& one) {
-                return static_cast<double>(one.out) * static_cast<double>(one.in);
-            };
-            double layer = size(rank.projection) + size(rank.down);
-            for (const auto* widths : {&rank.lead, &rank.ups})
-                for (const Width& one : *widths)
-                    layer += size(one);
-            const double layers = static_cast<double>(rank.calls / out_.micro_batches);
-            out_.parameters_of_layers =
-                layers * layer + static_cast<double>(rank.position_rows * rank.hidden);
+            out_.parameters_of_layers = matrices_of(rank);
             double stepped = 0;
             each<SignFact>(*rank.facts, Phase::optimizer, [&](const SignFact& sign) {
                 if (sign.sign == Sign::parameter_step) stepped += static_cast<double>(sign.width);
@@ -373,17 +402,18 @@ class LayoutReader {
                 traffic.scattered.count > 0 ? traffic.scattered : traffic.reduced;
             if (volume.elements > 0) {
                 // Once a step, or once a micro-batch; in the type of gradients.
-                out_.parameters_seen = volume.elements;
-                const double least =
-                    out_.parameters_of_layers +
+                const double words =
                     static_cast<double>(std::max(rank.word_rows, rank.head_width) * rank.hidden);
-                for (const double times : {static_cast<double>(out_.micro_batches), 2.0,
-                                           2.0 * static_cast<double>(out_.micro_batches)})
-                    if (volume.elements / times >= 0.99 * least &&
-                        out_.parameters_seen > 2.5 * least)
-                        out_.parameters_seen = volume.elements / times;
-                syncs_ =
-                    std::max<std::int64_t>(1, std::llround(volume.elements / out_.parameters_seen));
+                const double least = out_.parameters_of_layers + words;
+                const auto micro_batches = static_cast<double>(out_.micro_batches);
+                out_.parameters_seen = volume.elements;
+                for (const double wider : {1.0, 4 / element_bytes_})
+                    for (const double times : {1.0, micro_batches}) {
+                        const double once = volume.elements / wider / times;
+                        if (once < 0.99 * least || once > 1.1 * least + words) continue;
+                        out_.parameters_seen = once;
+                        syncs_ = std::llround(times);
+                    }
             } else if (stepped > 0) {
                 out_.parameters_seen = stepped;
             }
@@ -415,7 +445,7 @@ class LayoutReader {
         else if (may_be_1f1b && !may_be_gpipe)
             say("schedule", "1f1b", Certainty::likely, by);
         else if (may_be_1f1b)
-            say("schedule", "1f1b", Certainty::likely, by, {"gpipe"});
+            say("schedule", "1f1b", Certainty::likely, by + ", as with gpipe");
         else
             say("schedule", "1f1b", Certainty::assumed, by);
     }
@@ -432,9 +462,9 @@ class LayoutReader {
             return;
         }
         if (hybrid_)
-            say("zero_group_size", traffic.scattered.group, Certainty::certain,
-                fmt::format("scattered among {} ranks, summed up among {}", traffic.scattered.group,
-                            traffic.reduced.group));
+            say("zero_group_size", traffic.scattered.group(), Certainty::certain,
+                fmt::format("scattered among {} ranks, summed up among {}",
+                            traffic.scattered.group(), traffic.reduced.group()));
         const std::string gathers =
             fmt::format("parameters are gathered {} times forward, {} backward, {} else",
                         traffic.gathered_forward.count, traffic.gathered_backward.count,
@@ -509,13 +539,14 @@ class LayoutReader {
             sequences = 1;
             certainty = Certainty::assumed;
         }
+        const std::string of_sequences = counted(sequences, "sequence");
         say("micro_batch_size", sequences, certainty,
             fmt::format("{} rows of products, {} a sequence", rank.tokens,
                         rank.tokens / sequences));
         say("global_batch_size", sequences * out_.micro_batches * out_.data,
             micro_batches_certainty_,
-            fmt::format("{} sequences x {} micro-batches ({}) x data {}", sequences,
-                        out_.micro_batches, micro_batches_by_, out_.data));
+            fmt::format("{} x {} micro-batch{} ({}) x data {}", of_sequences, out_.micro_batches,
+                        out_.micro_batches == 1 ? "" : "es", micro_batches_by_, out_.data));
     }
 
     const std::vector<RankLayers>& ranks_;

@@ -357,9 +357,14 @@ class Inferrer {
         const bool lead_is_told = rank.lead.front().out != rank.hidden;
         shape_.qkv_bias =
             rank.lead_bias || has(lead_width) || (lead_is_told && has(rank.lead.front().out));
-        const bool up_is_told = rank.ups.front().out != rank.hidden;
-        shape_.up_bias = rank.up_bias || (up_is_told && has(rank.ups.front().out)) ||
-                         (up_is_told && has(rank.up_width()));
+        std::int64_t of_hidden = 0;  // gradients of biases: two of each layer behind its sums
+        for (const StepFact& fact : rank.facts->facts)
+            if (const auto* sign = std::get_if<SignFact>(&fact.what))
+                of_hidden += sign->sign == Sign::bias_gradient && sign->width == rank.hidden;
+        const auto has_up = [&](std::int64_t width) {
+            return width == rank.hidden ? of_hidden >= 3 * rank.calls : has(width);
+        };
+        shape_.up_bias = rank.up_bias || has_up(rank.ups.front().out) || has_up(rank.up_width());
         // A row-parallel product leaves its bias to an addition behind the sum.
         shape_.projection_bias =
             rank.projection_bias ||
@@ -432,13 +437,13 @@ class Inferrer {
             shape_.words = over;
         else if (rows > 0 && width > 0 && rows == width * tp)
             shape_.words = rows;
-        else if (layout_.words_are_cut || (rows > 0 && rows == width))
+        else if (layout_.words_are_cut)
             shape_.words = (width > 0 ? width : rows > 0 ? rows : over) * tp;
         else
             shape_.words = width > 0 ? width : rows > 0 ? rows : over;
         const bool both = over > 0 && width > 0 && over == width * tp;
         std::vector<Json> others;
-        if (!both) {
+        if (!both && !layout_.words_are_cut) {
             const std::int64_t one = width > 0 ? width : rows;
             if (one > 0 && shape_.words != one) others.emplace_back(one);
         }
@@ -466,7 +471,7 @@ class Inferrer {
                              shape_.tied
                                  ? "first and last stage sum up a matrix of the vocabulary's size"
                                  : "first and last stage sum up nothing of the vocabulary's size",
-                             {}};
+                             {true}};
             return;
         }
         std::int64_t reduced = 0, stepped = 0;
@@ -496,7 +501,9 @@ class Inferrer {
             return;
         }
         shape_.tied = copies == 1;
-        said_["tied"] = {certainty, by, {}};
+        std::vector<Json> others;
+        if (certainty != Certainty::certain) others.emplace_back(true);
+        said_["tied"] = {certainty, by, std::move(others)};
     }
 
     void model(const char* key, Json value, const char* of) {

@@ -192,9 +192,8 @@ class Gatherer {
     struct Open {
         trace::Picoseconds end;
         Role role;
-        std::size_t message;  // into facts, of a message that is not said yet; else none
+        std::size_t fact;  // into facts
     };
-    static constexpr std::size_t kNone = ~std::size_t{0};
 
     void take_ops(const RecordedProcess& process) {
         std::vector<std::vector<Open>> open(process.lanes.size());
@@ -224,7 +223,7 @@ class Gatherer {
             const std::size_t before = out_.facts.size();
             take(span, role, process, i);
             if (out_.facts.size() == before) continue;  // it said nothing: what it calls may
-            lane.push_back({span.end, role, role == Role::message ? before : kNone});
+            lane.push_back({span.end, role, before});
         }
     }
 
@@ -234,9 +233,19 @@ class Gatherer {
         if (around.role == Role::attention && role == Role::softmax && !out_.facts.empty())
             if (auto* attention = std::get_if<AttentionFact>(&out_.facts.back().what))
                 attention->fused = false;
-        if (around.message == kNone || role != Role::message) return;
+        What& what = out_.facts[around.fact].what;
+        // A distributed tensor's operator names the whole, and the one that it calls the share.
+        if (auto* product = std::get_if<ProductFact>(&what);
+            product != nullptr && role == Role::product) {
+            const RecordedArguments* arguments = arguments_of(process, i);
+            const auto shape = arguments == nullptr
+                                   ? std::nullopt
+                                   : product_shape(trace_.names[span.name], arguments->input_dims);
+            if (shape && shape->batch == 1) product->shape = *shape;
+        }
+        if (role != Role::message || !std::holds_alternative<MessageFact>(what)) return;
         MessageFact inner = message(span, process, i);
-        auto& outer = std::get<MessageFact>(out_.facts[around.message].what);
+        auto& outer = std::get<MessageFact>(what);
         if (outer.elements < 0) outer.elements = inner.elements;
         if (outer.bytes < 0) outer.bytes = inner.bytes;
         if (outer.group == 0) outer.group = inner.group;
@@ -541,7 +550,8 @@ class Gatherer {
                                    static_cast<std::int64_t>(elements_of({first})), 0});
                 return;
             case OpKind::residual_add:
-                if (tensors.size() > 1 && tensors[1].size() == 2) put(PositionsFact{tensors[1][0]});
+                if (tensors.size() > 1 && tensors[1].size() == 2)
+                    put(AdditionFact{first[0], tensors[1][0]});
                 return;
             case OpKind::activation: {
                 const std::vector<Dims> out = tensors_of(inputs_of(arguments.output_dims));

@@ -42,9 +42,9 @@ struct LookupFact {
     std::int64_t table_rows = 0, width = 0, looked_up = 0, sequences = 0;
 };
 
-// A table of positions that is added as it is.
-struct PositionsFact {
-    std::int64_t table_rows = 0;
+// What is added to hidden states: as many rows, or a table of positions.
+struct AdditionFact {
+    std::int64_t rows = 0, added_rows = 0;
 };
 
 enum class ActivationWord : std::uint8_t { gelu, silu, relu, unknown };
@@ -86,7 +86,7 @@ struct SignFact {
     std::int64_t width = 0;  // of what it is about, where that is recorded
 };
 
-using What = std::variant<ProductFact, AttentionFact, NormFact, LookupFact, PositionsFact,
+using What = std::variant<ProductFact, AttentionFact, NormFact, LookupFact, AdditionFact,
                           ActivationFact, LossFact, MessageFact, ParameterFact, SignFact>;
 
 struct StepFact {
