@@ -88,13 +88,16 @@ class Inferrer {
             any_backward = any_backward || facts.has_backward;
             any_shapes = any_shapes || facts.has_shapes;
         }
+        const std::string& file = ranks_.front().file;
         if (!any_backward)
-            out_.missing.emplace_back(
-                "no backward pass is in it: inference, or a step that is not of training; record a "
-                "training step");
+            out_.missing.emplace_back(file +
+                                      ": no backward pass is in it: inference, or a step that is "
+                                      "not of training; record a "
+                                      "training step");
         if (!any_shapes) {
             out_.missing.emplace_back(
-                "the sizes of products are not recorded: record again with record_shapes=True "
+                file +
+                ": the sizes of products are not recorded: record again with record_shapes=True "
                 "(torch.profiler), or emit_nvtx(record_shapes=True) under Nsight Systems");
             say_what_names_say();
         }
@@ -142,7 +145,7 @@ class Inferrer {
         const StepFacts& facts = ranks_.front();
         const std::int64_t calls = count_of<AttentionFact>(facts, Phase::forward);
         if (calls > 0)
-            say("model layers x micro-batches", calls, Certainty::certain,
+            say("layers x micro-batches", calls, Certainty::certain,
                 plural(calls, "call") + " of attention forward");
         if (facts.world_size > 0)
             say("ranks", facts.world_size, Certainty::certain, "the file says so");
