@@ -30,8 +30,10 @@ struct Volume {
     double elements = 0;
     std::int64_t count = 0;
     std::map<std::int64_t, double> by_group;  // of a known number of members
+    std::set<std::int64_t> early;             // groups that have some before the last forward work
 
-    void add(double more, std::int64_t members) {
+    void add(double more, std::int64_t members, bool is_early = false) {
+        if (is_early) early.insert(members);
         elements += more;
         ++count;
         if (members > 0) by_group[members] += more;
@@ -96,9 +98,12 @@ class LayoutReader {
         const double words = static_cast<double>(std::max(rank.word_rows, rank.head_width)) *
                              static_cast<double>(rank.hidden);
         // Behind the last product nothing is of hidden states.
-        trace::Picoseconds last_product = 0;
+        trace::Picoseconds last_product = 0, last_forward = 0;
         for (const StepFact& fact : rank.facts->facts)
-            if (std::holds_alternative<ProductFact>(fact.what)) last_product = fact.at;
+            if (std::holds_alternative<ProductFact>(fact.what)) {
+                last_product = fact.at;
+                if (fact.phase == Phase::forward) last_forward = fact.at;
+            }
         bool late = false;
         for (const StepFact& fact : rank.facts->facts) {
             const auto* message = std::get_if<MessageFact>(&fact.what);
@@ -135,9 +140,9 @@ class LayoutReader {
                 ++traffic.word_sums;
             const double known = std::max(0.0, elements);
             if (message->kind == WorkKind::all_reduce)
-                traffic.reduced.add(known, message->group);
+                traffic.reduced.add(known, message->group, fact.at < last_forward);
             else if (message->kind == WorkKind::reduce_scatter)
-                traffic.scattered.add(known, message->group);
+                traffic.scattered.add(known, message->group, fact.at < last_forward);
             else if (message->kind == WorkKind::all_gather)
                 (forward ? traffic.gathered_forward
                  : fact.phase == Phase::backward || fact.phase == Phase::recompute
@@ -405,15 +410,15 @@ class LayoutReader {
                 const double words =
                     static_cast<double>(std::max(rank.word_rows, rank.head_width) * rank.hidden);
                 const double least = out_.parameters_of_layers + words;
-                const auto micro_batches = static_cast<double>(out_.micro_batches);
                 out_.parameters_seen = volume.elements;
-                for (const double wider : {1.0, 4 / element_bytes_})
-                    for (const double times : {1.0, micro_batches}) {
-                        const double once = volume.elements / wider / times;
-                        if (once < 0.99 * least || once > 1.1 * least + words) continue;
+                syncs_ = volume.early.contains(volume.group()) && out_.pipeline == 1
+                             ? out_.micro_batches
+                             : 1;
+                for (const double wider : {1.0, 4 / element_bytes_}) {
+                    const double once = volume.elements / wider / static_cast<double>(syncs_);
+                    if (once > 0.99 * least && once < 1.1 * least + words)
                         out_.parameters_seen = once;
-                        syncs_ = std::llround(times);
-                    }
+                }
             } else if (stepped > 0) {
                 out_.parameters_seen = stepped;
             }

@@ -160,7 +160,8 @@ class Gatherer {
   public:
     Gatherer(const RecordedTrace& trace, const RecordedRank& rank, StepFacts& out)
         : trace_(trace),
-          step_(rank.steps[rank.typical]),
+          // Where no step is named, work began before the first kernel ran.
+          step_(rank.steps_named ? rank.steps[rank.typical] : RecordedWindow{0, trace.end + 1}),
           out_(out),
           inputs_(trace.arguments.size()) {
         roles_.reserve(trace.names.size());
@@ -175,7 +176,7 @@ class Gatherer {
             if (!process.is_device || is_of_ops(process)) take_ops(process);
         if (!any_message_) take_named_messages();
         if (!any_work_) take_kernels(rank);
-        if (!any_message_) take_kernel_messages(rank);
+        if (!any_message_) take_kernel_messages();
         std::stable_sort(out_.facts.begin(), out_.facts.end(),
                          [](const StepFact& a, const StepFact& b) { return a.at < b.at; });
         say_dtype();
@@ -496,17 +497,22 @@ class Gatherer {
         }
     }
 
-    void take_kernel_messages(const RecordedRank& rank) {
-        for (const WorkItem& item : rank.work) {
-            if (!is_communication(item.kind)) continue;
-            RecordedSpan span;
-            span.start = item.start;
-            MessageFact fact;
-            fact.kind = item.kind;
-            fact.group = item.group_size;
-            if (item.message_bytes > 0) fact.bytes = item.message_bytes;
-            add(span, item.phase, fact);
-        }
+    // Of kernels, at the time at which the host launched them, as operators are.
+    void take_kernel_messages() {
+        for (const RecordedProcess& process : trace_.processes)
+            for (std::uint32_t i = 0; process.is_device && i < process.spans.size(); ++i) {
+                const RecordedSpan& kernel = process.spans[i];
+                const WorkKind kind = kind_of_name(trace_.names[kernel.name], true);
+                if (!is_communication(kind)) continue;
+                RecordedSpan issued = kernel;
+                if (kernel.partner_process != kNoSpan)
+                    issued.start =
+                        trace_.processes[kernel.partner_process].spans[kernel.partner].start;
+                if (issued.start < step_.start || issued.start >= step_.end) continue;
+                MessageFact fact = message(kernel, process, i);
+                fact.kind = kind;
+                add(issued, kernel.phase, fact);
+            }
     }
 
     // An op of a plan, as Chakra traces of Orrery's have it.
