@@ -311,6 +311,9 @@ class LayoutReader {
             data_by += fmt::format("; {} ranks in the job", world_);
         say("pipeline_parallel", out_.pipeline, pipeline_certainty, pipeline_by);
         say("data_parallel", out_.data, data_certainty, data_by);
+        out_.nothing_is_reduced = std::all_of(
+            traffic_.begin(), traffic_.end(),
+            [](const Traffic& one) { return one.reduced.count + one.scattered.count == 0; });
         if (out_.pipeline > 1)
             for (std::size_t r = 0; r < ranks_.size(); ++r)
                 out_.embedding_group_reduces =

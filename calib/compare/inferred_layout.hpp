@@ -22,6 +22,7 @@ struct InferredLayout {
     std::string layers_evidence;
     bool words_are_cut = false;            // tensor-parallel ranks share out the vocabulary
     bool embedding_group_reduces = false;  // first and last stage sum up the gradient of its matrix
+    bool nothing_is_reduced = false;       // no gradient is summed up by any rank of the files
     // Of the rank with both embedding and head; 0: not known.
     double parameters_seen = 0, parameters_of_layers = 0;
     std::vector<InferredKey> keys;  // of "layout"

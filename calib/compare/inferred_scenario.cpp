@@ -470,11 +470,17 @@ class Inferrer {
         }
         if (embedding != head) {
             shape_.tied = layout_.embedding_group_reduces;
-            said_["tied"] = {Certainty::likely,
-                             shape_.tied
-                                 ? "first and last stage sum up a matrix of the vocabulary's size"
-                                 : "first and last stage sum up nothing of the vocabulary's size",
-                             {true}};
+            // Two copies of one matrix have one gradient.
+            if (layout_.nothing_is_reduced)
+                said_["tied"] = {Certainty::certain,
+                                 "first and last stage sum up no gradient with each other",
+                                 {}};
+            else
+                said_["tied"] = {Certainty::likely,
+                                 fmt::format("first and last stage sum up {} of the vocabulary's "
+                                             "size",
+                                             shape_.tied ? "a matrix" : "nothing"),
+                                 {true}};
             return;
         }
         std::int64_t reduced = 0, stepped = 0;

@@ -462,7 +462,7 @@ class ChakraReader {
     static std::string first_type(std::string_view types) {
         const auto list = nlohmann::json::parse(types, nullptr, false);
         return list.is_array() && !list.empty() && list[0].is_string() ? list[0].get<std::string>()
-                                                                        : std::string();
+                                                                       : std::string();
     }
 
     RecordedArguments arguments_of(std::uint32_t i) const {
