@@ -9,7 +9,9 @@
 #include <optional>
 #include <set>
 
+#include "calib/compare/inferred_scenario.hpp"
 #include "calib/compare/recorded_match.hpp"
+#include "cli/import_trace_inferred.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
@@ -20,6 +22,7 @@
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
+#include "trace/atomic_file.hpp"
 #include "trace/formats/recorded_file.hpp"
 #include "trace/formats/trace_file.hpp"
 #include "trace/trace_file_error.hpp"
@@ -54,7 +57,8 @@ class ImportTrace : public Subcommand {
         return {"import-trace rank0.pt.trace.json.gz",
                 "import-trace report.sqlite --step-range iteration",
                 "import-trace trace-*.json --scenario run.json",
-                "import-trace trace-*.json --scenario run.json --output measured.orrery --json"};
+                "import-trace trace-*.json --scenario run.json --output measured.orrery --json",
+                "import-trace trace-*.json --infer-scenario run.json"};
     }
 
     void declare(CLI::App& app) override {
@@ -64,10 +68,18 @@ class ImportTrace : public Subcommand {
                           ->required()
                           ->option_text(" "));
         input_.declare(app, files(), "--scenario", "--set");
-        app.get_option("--scenario")
-            ->required(false)
-            ->option_text("FILE")
-            ->description("What was run: its plan is held against the traces");
+        CLI::Option* scenario =
+            app.get_option("--scenario")
+                ->required(false)
+                ->option_text("FILE")
+                ->description("What was run: its plan is held against the traces");
+        files()
+            .writes(
+                app, "--infer-scenario", inferred_path_, scenario_output(),
+                "Infer what was run from the traces, write it there, say what is uncertain, and "
+                "hold its plan against them")
+            ->type_name("OUT")
+            ->excludes(scenario);
         app.add_option("--step-range", step_range_,
                        "A step is what a range of the host marks whose name begins so (NVTX, "
                        "record_function)")
@@ -82,16 +94,20 @@ class ImportTrace : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        if (input_.file.empty() && !input_.sets.empty())
+        const bool has_scenario = !input_.file.empty() || infers();
+        if (!has_scenario && !input_.sets.empty())
             throw UsageError("--set changes a scenario: --scenario FILE names it");
-        if (input_.file.empty() && !output_.empty())
+        if (!has_scenario && !output_.empty())
             throw UsageError("--output writes ops of a plan: --scenario FILE says of which");
         for (const std::string& file : traces_)
-            for (const trace::RecordedTrace& trace : trace::read_recorded(file))
+            for (const trace::RecordedTrace& trace : trace::read_recorded(file)) {
                 ranks_.push_back(compare::recorded_rank(
                     trace, trace.part.empty() ? file : file + ": " + trace.part, step_range_));
+                if (infers()) facts_.push_back(compare::step_facts(trace, ranks_.back()));
+            }
         require_sense();
         number_ranks();
+        if (infers() && !infer(console)) return kExitUnreadable;
         std::optional<Beside> beside;
         if (!input_.file.empty()) {
             beside.emplace();
@@ -100,6 +116,12 @@ class ImportTrace : public Subcommand {
             hold_against(*beside);
         }
         console.out << (json_ ? json_of(beside) : text_of(beside, console));
+        if (infers())
+            trace::write_file(
+                inferred_path_.path(),
+                (input_.sets.empty() ? choice_.best().scenario : Json::parse(input_.assembled()))
+                        .dump(2) +
+                    '\n');
         if (beside && !output_.empty()) {
             std::vector<const RecordedRank*> ranks;
             for (const RecordedRank& rank : ranks_)
@@ -115,6 +137,58 @@ class ImportTrace : public Subcommand {
     }
 
   private:
+    bool infers() const { return !inferred_path_.empty(); }
+
+    // The scenario of these traces, as what is read from now on; false: they do not say enough.
+    bool infer(Console& console) {
+        for (std::size_t i = 0; i < facts_.size(); ++i)
+            facts_[i].rank = ranks_[i].rank;
+        const compare::Inference inference = compare::infer_scenario(facts_);
+        if (!inference.missing.empty()) {
+            if (json_)
+                console.out << Json{{"inferred", known_json(inference)}}.dump(2) + '\n';
+            else
+                console.out << known_text(inference, console);
+            for (const std::string& missing : inference.missing)
+                console.err << "orrery import-trace: no scenario is inferred: " << missing << '\n';
+            return false;
+        }
+        choice_ = choose_inferred(inference, slowest().device,
+                                  [&](const Json& scenario) { return share_of(scenario); });
+        take(choice_.best().scenario);
+        return true;
+    }
+
+    void take(const Json& scenario) {
+        ScenarioInput input;
+        input.file = inferred_path_.typed();
+        input.sets = input_.sets;
+        input.given = scenario.dump();
+        input_ = std::move(input);
+    }
+
+    // Of all files together.
+    std::optional<MatchedShare> share_of(const Json& scenario) {
+        take(scenario);
+        Beside beside;
+        beside.read = input_.content();
+        if (!beside.read.scenario) return std::nullopt;
+        for (const RecordedRank& rank : ranks_)
+            if (rank.rank >= beside.read.scenario->layout.ranks()) return std::nullopt;
+        hold_against(beside);
+        MatchedShare share;
+        double all = 0;
+        for (const RankMatch& match : beside.matches) {
+            share.one_by_one += match.by_op_s;
+            share.by_kind += match.by_kind_s;
+            all += match.by_op_s + match.by_kind_s + match.unmatched_s;
+        }
+        if (all <= 0) return std::nullopt;
+        share.one_by_one /= all;
+        share.by_kind /= all;
+        return share;
+    }
+
     void require_sense() const {
         std::map<std::int64_t, std::string> file_of;
         for (const RecordedRank& rank : ranks_) {
@@ -207,6 +281,7 @@ class ImportTrace : public Subcommand {
                 "",
                 "files do not say their ranks: taken in the order given, and of a file by device");
         text += kinds_text(rank, console) + products_text(rank, console);
+        if (infers()) text += inferred_text(choice_, inferred_path_.typed(), console);
         return text + (beside ? beside_text(*beside, console) : unknown_text(rank, console));
     }
 
@@ -395,6 +470,7 @@ class ImportTrace : public Subcommand {
                      {"unmatched", all - matched},
                      {"matched_to", beside ? "plan" : "kinds"},
                      {"world_size", slow.world_size}};
+        if (infers()) json["inferred"] = inferred_json(choice_);
         json["ranks"] = Json::array();
         for (std::size_t r = 0; r < ranks_.size(); ++r)
             json["ranks"].push_back(rank_json(ranks_[r], beside ? &beside->matches[r] : nullptr));
@@ -404,8 +480,10 @@ class ImportTrace : public Subcommand {
     std::vector<std::string> traces_;
     std::string step_range_;
     ScenarioInput input_;
-    OutputPath output_;
+    OutputPath output_, inferred_path_;
     std::vector<RecordedRank> ranks_;
+    std::vector<compare::StepFacts> facts_;  // of the same, where a scenario is inferred
+    InferredChoice choice_;
     bool numbered_ = false;
     bool json_ = false;
 };

@@ -12,6 +12,7 @@
 #include "cli/completed_values.hpp"
 #include "cli/layout_search.hpp"
 #include "cli/library.hpp"
+#include "cli/library_clusters.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/quantity.hpp"
@@ -34,33 +35,13 @@ constexpr double kTokensOfAStep = 4'194'304;
 constexpr std::int64_t kUsualSequence = 4096;
 constexpr double kSurely = 0.9;  // as `simulate` says "fits"
 
-struct Candidate {
-    std::string reference;
-    plan::Cluster cluster;
-};
-
-// "clusters/h100-sxm-256.json" is told before one that is called by its owner.
-bool is_plain(const Candidate& one) {
-    return file_name(one.reference).starts_with(one.cluster.device);
-}
-
-std::vector<Candidate> library_clusters() {
-    std::vector<Candidate> all;
-    for (const std::string& reference : library_names(LibraryKind::clusters, "")) {
-        std::string why;
-        if (const auto scenario = probe(LibraryKind::clusters, reference, why))
-            all.push_back({reference, scenario->cluster});
-    }
-    return all;
-}
-
 // The devices of the library that a word means: the one of this name, or with this and "-sxm", else
 // all that have it in theirs.
-std::set<std::string> devices_meant(const std::vector<Candidate>& clusters, std::string word) {
+std::set<std::string> devices_meant(const std::vector<LibraryCluster>& clusters, std::string word) {
     std::transform(word.begin(), word.end(), word.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     std::set<std::string> all, having;
-    for (const Candidate& one : clusters) {
+    for (const LibraryCluster& one : clusters) {
         all.insert(one.cluster.device);
         if (one.cluster.device.find(word) != std::string::npos) having.insert(one.cluster.device);
     }
@@ -74,16 +55,6 @@ std::string listed(const std::set<std::string>& words) {
     for (const std::string& word : words)
         text += (text.empty() ? "" : ", ") + word;
     return text;
-}
-
-bool can_hold(const plan::Cluster& cluster, std::int64_t gpus) {
-    return gpus <= cluster.devices_per_node || cluster.inter_node.kind != plan::InterNodeKind::none;
-}
-
-// The nearest in size, by ratio.
-double distance(const Candidate& one, std::int64_t gpus) {
-    return std::fabs(
-        std::log(static_cast<double>(one.cluster.devices()) / static_cast<double>(gpus)));
 }
 
 // Sequences of a step that are near kTokensOfAStep and that powers of two times the odd part of
@@ -209,7 +180,7 @@ class Init : public Subcommand {
         return fs::absolute(path).lexically_relative(folder).string();
     }
 
-    Candidate chosen_cluster() const {
+    LibraryCluster chosen_cluster() const {
         if (!cluster_.empty()) {
             std::string why;
             const auto scenario = probe(LibraryKind::clusters, cluster_, why);
@@ -217,16 +188,11 @@ class Init : public Subcommand {
             return {plan::disk().is_file(cluster_) ? placed(cluster_) : cluster_,
                     scenario->cluster};
         }
-        const std::vector<Candidate> all = library_clusters();
+        const std::vector<LibraryCluster> all = library_clusters();
         const std::set<std::string> devices = devices_meant(all, gpu_);
         if (devices.size() > 1)
             throw UsageError(fmt::format("--gpu {}: which of {}?", gpu_, listed(devices)));
-        const Candidate* best = nullptr;
-        for (const Candidate& one : all) {
-            if (!devices.contains(one.cluster.device)) continue;
-            if (gpus_ && !can_hold(one.cluster, *gpus_)) continue;
-            if (best == nullptr || better(one, *best)) best = &one;
-        }
+        const LibraryCluster* best = nearest_cluster(all, devices, gpus_);
         if (best == nullptr)
             throw UsageError(fmt::format(
                 "--gpus {}: the library has no network between nodes of {}; --cluster FILE says "
@@ -235,41 +201,23 @@ class Init : public Subcommand {
         return *best;
     }
 
-    bool better(const Candidate& one, const Candidate& other) const {
-        const std::int64_t gpus = gpus_.value_or(8);
-        if (is_plain(one) != is_plain(other)) return is_plain(one);
-        return distance(one, gpus) < distance(other, gpus);
-    }
-
     // The chosen one with as many devices as were asked for.
-    Json sized(const Candidate& chosen) const {
-        const plan::Cluster& cluster = chosen.cluster;
-        if (!gpus_ || *gpus_ == cluster.devices()) return chosen.reference;
-        Json sizes;
-        const std::int64_t per_node = cluster.devices_per_node;
-        if (*gpus_ < per_node)
-            sizes = {{"nodes", 1}, {"devices_per_node", *gpus_}};
-        else if (*gpus_ % per_node == 0)
-            sizes = {{"nodes", *gpus_ / per_node}};
-        else
-            throw UsageError(fmt::format(
-                "--gpus {}: nodes of {} have {} GPUs; nearest: {} and {}", *gpus_, chosen.reference,
-                per_node, *gpus_ / per_node * per_node, (*gpus_ / per_node + 1) * per_node));
-        std::string why;
+    Json sized(const LibraryCluster& chosen) const {
+        if (!gpus_) return chosen.reference;
         const std::string here =
             fs::path(chosen.reference).is_absolute() || plan::disk().is_file(cluster_)
                 ? cluster_
                 : library_folder() + '/' + chosen.reference;
-        const std::optional<std::string> text = plan::disk().read(here, why);
-        if (!text) throw UsageError(fmt::format("{}: {}", here, why));
-        Json object = Json::parse(*text, nullptr, true, true);
-        object.update(sizes);
-        object["name"] = fmt::format("{} x {}", *gpus_, cluster.device);
-        return object;
+        Json cluster = cluster_of_size(chosen, here, *gpus_);
+        if (!cluster.is_null()) return cluster;
+        const std::int64_t per_node = chosen.cluster.devices_per_node;
+        throw UsageError(fmt::format(
+            "--gpus {}: nodes of {} have {} GPUs; nearest: {} and {}", *gpus_, chosen.reference,
+            per_node, *gpus_ / per_node * per_node, (*gpus_ / per_node + 1) * per_node));
     }
 
     Json drafted() {
-        const Candidate chosen = chosen_cluster();
+        const LibraryCluster chosen = chosen_cluster();
         const std::int64_t gpus = gpus_.value_or(chosen.cluster.devices());
         Json draft = {{"model", model_reference()}, {"cluster", sized(chosen)}};
         if (!sequence_length_) {

@@ -48,9 +48,10 @@ struct RecordedSpan {
 // What an event says besides: shapes of an operator's inputs, what a collective moves. Empty, or
 // below 0: nothing.
 struct RecordedArguments {
-    std::string input_dims;                            // "[[2048,4096],[4096,4096]]"
-    std::string collective;                            // "allreduce"
-    std::string dtype;                                 // "BFloat16"
+    std::string input_dims;   // "[[2048,4096],[4096,4096]]"
+    std::string output_dims;  // the same, where a file says it (Chakra)
+    std::string collective;   // "allreduce"
+    std::string dtype;        // "BFloat16"; an operator: of its first input
     std::int64_t in_elements = -1, out_elements = -1;  // of a rank's message
     std::int64_t group_size = -1;
     std::string op;                       // whose inputs these are, where the span has another name
@@ -82,6 +83,7 @@ struct RecordedTrace {
     std::int64_t world_size = 0;
     std::string device;  // "NVIDIA H100 80GB HBM3"
     std::string part;    // of a file that holds several traces, which: "device 1 of process 4711"
+    std::vector<std::int64_t> group_sizes;   // of the job's process groups, each once, ascending
     std::vector<RecordedProcess> processes;  // devices first
     Picoseconds end = 0;                     // of the last span; the first begins at 0
     // Events of kinds that are not read: counters, instants, and what is not named.

@@ -271,6 +271,11 @@ TEST(FrontDoor, PagesShowWhatTheirCommandsPrint) {
          "--scenario tests/calib/compare/traces/gpt.json",
          30},
         {"schedule.md", "$ orrery schedule run.json --set layout.schedule=zb-h1", 5},
+        // Writes over the scenario of the one before.
+        {"import-trace.md",
+         "./orrery import-trace tests/calib/compare/traces/llama.json.gz "
+         "--infer-scenario run.json",
+         25},
     };
     const InFolder here(kRoot);
     for (const Example& example : examples) {
@@ -283,7 +288,7 @@ TEST(FrontDoor, PagesShowWhatTheirCommandsPrint) {
         std::set<std::string> printed;
         std::istringstream out(outcome.out);
         for (std::string line; std::getline(out, line);)
-            printed.insert(on_one_line(line));
+            printed.insert(on_one_line(replaced(line, schedule, "run.json")));
         const Words shown = lines_behind(example.page, example.command);
         EXPECT_GE(shown.size(), example.least) << example.page;
         for (const std::string& line : shown)

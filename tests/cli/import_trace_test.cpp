@@ -1,4 +1,6 @@
 // orrery import-trace as a user has it.
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,6 +110,94 @@ TEST(ImportTrace, RefusesWhatItCannotRead) {
         run({"import-trace", kTraces + "gpt-2-rank1.json.gz", "--scenario", scenario()});
     EXPECT_EQ(others.code, 2);
     EXPECT_THAT(others.err, HasSubstr("rank 1, and the scenario has 1"));
+}
+
+// Keys that a scenario states, of those that the other does, too.
+json common(const json& stated, const json& of) {
+    json out = json::object();
+    for (const auto& [key, value] : of.items())
+        if (stated.contains(key)) out[key] = value.is_object() ? common(stated[key], value) : value;
+    return out;
+}
+
+TEST(ImportTrace, InfersTheScenarioThatIsBesideATrace) {
+    const json truth = json::parse(content_of(kTraces + "gpt.json"));
+    const std::string path = testing::TempDir() + "inferred.json";
+    std::filesystem::remove(path);
+    const Outcome one = run({"import-trace", kTrace, "--infer-scenario", path, "--json"});
+    ASSERT_EQ(one.code, 0) << one.err;
+    const json inferred = json::parse(content_of(path));
+    EXPECT_EQ(common(truth, inferred), common(inferred, truth));
+    const json printed = json::parse(one.out);
+    EXPECT_EQ(printed.at("inferred").at("scenario").at("model"), inferred.at("model"));
+    EXPECT_EQ(printed.at("matched_to"), "plan");
+    EXPECT_EQ(printed.at("unmatched"), 0);
+    for (const json& key : printed.at("inferred").at("keys")) {
+        EXPECT_NE(key.at("evidence"), "");
+        EXPECT_THAT(key.at("certainty"), testing::AnyOf("certain", "likely", "assumed"));
+    }
+    EXPECT_EQ(run({"simulate", path}).code, 0);
+    // Two ranks by DDP, and a Llama whose layers run again in backward.
+    const Outcome two = run({"import-trace", kTraces + "gpt-2-rank0.json.gz",
+                             kTraces + "gpt-2-rank1.json.gz", "--infer-scenario", path});
+    ASSERT_EQ(two.code, 0) << two.err;
+    EXPECT_THAT(two.out, HasSubstr("unmatched   0 (0.0 %)"));
+    json of_two = json::parse(content_of(path));
+    EXPECT_EQ(of_two.at("model"), inferred.at("model"));
+    EXPECT_EQ(of_two.at("layout").at("data_parallel"), 2);
+    EXPECT_EQ(of_two.at("layout").at("zero_stage"), 0);
+    EXPECT_EQ(of_two.at("layout").at("global_batch_size"), 8);
+    ASSERT_EQ(run({"import-trace", kTraces + "llama.json.gz", "--infer-scenario", path}).code, 0);
+    const json llama = json::parse(content_of(path));
+    const json recorded = {
+        {"model_type", "llama"},    {"vocab_size", 640},           {"num_hidden_layers", 2},
+        {"hidden_size", 128},       {"intermediate_size", 352},    {"num_attention_heads", 8},
+        {"num_key_value_heads", 2}, {"tie_word_embeddings", false}};  // record_llama.py
+    EXPECT_EQ(llama.at("model"), recorded);
+    EXPECT_EQ(llama.at("layout").at("recompute"), "full");
+    EXPECT_EQ(llama.at("layout").at("micro_batch_size"), 2);
+    EXPECT_EQ(llama.at("layout").at("global_batch_size"), 2 * 3);
+    EXPECT_EQ(llama.at("training").at("sequence_length"), 96);
+    EXPECT_EQ(llama.at("training").at("optimizer").at("clip_norm"), 0);
+}
+
+// What is set is set of what is inferred, and its ops are measured in the same call.
+TEST(ImportTrace, TakesWhatIsSetOverWhatItInfers) {
+    const std::string path = testing::TempDir() + "inferred-set.json",
+                      measured = testing::TempDir() + "inferred.orrery";
+    const Outcome set = run({"import-trace", kTrace, "--infer-scenario", path, "--set",
+                             "training.seed=7", "--output", measured, "--force"});
+    ASSERT_EQ(set.code, 0) << set.err;
+    EXPECT_EQ(json::parse(content_of(path)).at("training").at("seed"), 7);
+    EXPECT_EQ(run({"simulate", path, "--costs", measured}).code, 0);
+    const Outcome both = run(
+        {"import-trace", kTrace, "--infer-scenario", path, "--scenario", scenario(), "--force"});
+    EXPECT_EQ(both.code, 2);
+}
+
+// Without sizes nothing is written, and what names say is printed.
+TEST(ImportTrace, InfersNoScenarioOfTooLittle) {
+    const std::string path = testing::TempDir() + "not-inferred.json";
+    std::filesystem::remove(path);
+    const auto event = [](const char* category, const char* name, int start, int length) {
+        return fmt::format(R"({{"ph": "X", "cat": "{}", "name": "{}", "pid": 1, "tid": 1, )"
+                           R"("ts": {}, "dur": {}, "args": {{}}}})",
+                           category, name, start, length);
+    };
+    const std::string trace = written(
+        "no-sizes.json",
+        fmt::format(R"({{"traceEvents": [{}, {}, {}, {}]}})", event("cpu_op", "aten::mm", 0, 10),
+                    event("cpu_op", "aten::scaled_dot_product_attention", 10, 10),
+                    event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 20, 20),
+                    event("cpu_op", "aten::mm", 25, 10)));
+    const Outcome without = run({"import-trace", trace, "--infer-scenario", path});
+    EXPECT_EQ(without.code, 5);
+    EXPECT_THAT(without.err, HasSubstr("record again with record_shapes=True"));
+    EXPECT_THAT(without.out, HasSubstr("1 call of attention forward"));
+    EXPECT_FALSE(std::filesystem::exists(path));
+    const Outcome as_json = run({"import-trace", trace, "--infer-scenario", path, "--json"});
+    EXPECT_EQ(as_json.code, 5);
+    EXPECT_EQ(json::parse(as_json.out).at("inferred").at("missing").size(), 1U);
 }
 
 }  // namespace ORRERY_TEST_FILE

@@ -241,6 +241,11 @@ std::vector<Case> Outputs::cases() const {
                        {{"--output", fmt::format("out.{}", ending)}},
                        fmt::format("trace.{}", ending),
                        of_recorded});
+    all.push_back({"import-trace",
+                   {at("step.json.gz")},
+                   {{"--infer-scenario", "out.json"}},
+                   "scenario",
+                   {"step.json.gz"}});
     all.push_back({"simulate",
                    {at("run.json")},
                    {{"--memory-snapshot", "out.pickle"}},
@@ -352,6 +357,8 @@ std::vector<Case> Outputs::cases() const {
     const Case train{"train", {at("run.json")}, {}, "", {}};
     write("events.jsonl", R"({"event": "end", "interrupted": false, "step": 1})"
                           "\n");
+    write("step.json.gz",
+          content_of(std::string(ORRERY_SOURCE_DIR) + "/tests/calib/compare/traces/gpt-1.json.gz"));
     write("recorded.json",
           R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
               "ts": 0, "dur": 10}]})");

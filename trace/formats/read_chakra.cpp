@@ -39,7 +39,7 @@ struct ReadNode {
     NodeType type = NodeType::invalid;
     std::vector<std::uint64_t> ctrl_deps, data_deps;
     std::uint64_t start_us = 0, duration_us = 0;
-    std::string input_values, input_shapes;
+    std::string input_values, input_shapes, input_types, output_shapes;
     std::map<std::string, Value, std::less<>> attributes;
     std::uint64_t byte = 0;  // of the file, where it begins
 
@@ -175,14 +175,35 @@ void require_node_field(const pbf_reader& reader, NodeField field) {
 
 void read_inputs(pbf_reader reader, ReadNode& node) {
     while (reader.next()) {
-        const auto field = static_cast<InputOutput>(reader.tag());
-        if (field != InputOutput::values && field != InputOutput::shapes) {
+        std::string* text = nullptr;
+        switch (static_cast<InputOutput>(reader.tag())) {
+            case InputOutput::values:
+                text = &node.input_values;
+                break;
+            case InputOutput::shapes:
+                text = &node.input_shapes;
+                break;
+            case InputOutput::types:
+                text = &node.input_types;
+                break;
+        }
+        if (text == nullptr) {
             reader.skip();
             continue;
         }
         require_wire_type(reader, pbf_wire_type::length_delimited);
-        (field == InputOutput::values ? node.input_values : node.input_shapes) =
-            reader.get_string();
+        *text = reader.get_string();
+    }
+}
+
+void read_outputs(pbf_reader reader, ReadNode& node) {
+    while (reader.next()) {
+        if (static_cast<InputOutput>(reader.tag()) != InputOutput::shapes) {
+            reader.skip();
+            continue;
+        }
+        require_wire_type(reader, pbf_wire_type::length_delimited);
+        node.output_shapes = reader.get_string();
     }
 }
 
@@ -215,6 +236,9 @@ ReadNode read_node(pbf_reader reader) {
                 break;
             case NodeField::inputs:
                 read_inputs(reader.get_message(), node);
+                break;
+            case NodeField::outputs:
+                read_outputs(reader.get_message(), node);
                 break;
             case NodeField::attribute:
                 read_attribute(reader.get_message(), node.attributes);
@@ -434,20 +458,28 @@ class ChakraReader {
         return plan::Phase::forward;
     }
 
+    // "bf16" of ["bf16", "fp32"], and PyTorch's "Tensor(c10::BFloat16)" as it stands.
+    static std::string first_type(std::string_view types) {
+        const auto list = nlohmann::json::parse(types, nullptr, false);
+        return list.is_array() && !list.empty() && list[0].is_string() ? list[0].get<std::string>()
+                                                                       : std::string();
+    }
+
     RecordedArguments arguments_of(std::uint32_t i) const {
         const ReadNode& node = nodes_[i];
         RecordedArguments arguments;
         arguments.op_kind = plan::from_name<plan::OpKind>(node.text(kOpKind));
         const auto m = node.whole("m"), n = node.whole("n"), k = node.whole("k");
+        const ReadNode& caller = parent_[i] != kNoNode ? nodes_[parent_[i]] : node;
         if (m && n && k) {
             arguments.op = "aten::mm";
             arguments.input_dims = fmt::format("[[{},{}],[{},{}]]", *m, *k, *k, *n);
-        } else if (parent_[i] != kNoNode) {
-            arguments.op = nodes_[parent_[i]].name;
-            arguments.input_dims = nodes_[parent_[i]].input_shapes;
         } else {
-            arguments.input_dims = node.input_shapes;
+            if (&caller != &node) arguments.op = caller.name;
+            arguments.input_dims = caller.input_shapes;
         }
+        arguments.output_dims = caller.output_shapes;
+        arguments.dtype = first_type(caller.input_types);
         if (!node.is_communication()) return arguments;
         const std::int64_t bytes = node.whole(kCommSize).value_or(-1);
         const auto group = group_size_.find(node.text(kPgName));

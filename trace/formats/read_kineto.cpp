@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -49,6 +50,7 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
         RecordedTrace trace = recorder_.finish();
         trace.rank = rank_;
         trace.world_size = world_size_;
+        trace.group_sizes.assign(group_sizes_.begin(), group_sizes_.end());
         trace.device = std::move(device_);
         return trace;
     }
@@ -66,6 +68,8 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
             if (key_ == "rank") rank_ = static_cast<std::int64_t>(value);
             if (key_ == "world_size") world_size_ = static_cast<std::int64_t>(value);
         }
+        if (!in_list_ && top_ == "distributedInfo" && key_ == "pg_size")
+            group_sizes_.insert(static_cast<std::int64_t>(value));
         if (is_wanted())
             take_number(std::to_string(value),
                         value <= INT64_MAX ? std::optional<std::int64_t>(value) : std::nullopt);
@@ -83,6 +87,8 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
             device_.empty())
             device_ = value;
         if (is_wanted()) take_text(value);
+        if (is_input_type() && event_.arguments.dtype.empty() && is_of_tensor(value))
+            event_.arguments.dtype = value;
         return true;
     }
     bool binary(binary_t&) override { return true; }
@@ -151,6 +157,14 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
         return with_arguments_ && in_list_ && in_args_ && depth_ > event_depth_ + 1 &&
                key_ == "Input Dims" && event_.arguments.input_dims.size() < kLongestDims;
     }
+    bool is_input_type() const {
+        return with_arguments_ && in_list_ && in_args_ && depth_ > event_depth_ + 1 &&
+               key_ == "Input type";
+    }
+    // Of "Input type": others are of numbers and of lists.
+    static bool is_of_tensor(std::string_view type) {
+        return !type.empty() && !type.starts_with("Scalar") && type != "TensorList";
+    }
     void separate_dims() {
         std::string& dims = event_.arguments.input_dims;
         if (!dims.empty() && dims.back() != '[') dims += ',';
@@ -214,6 +228,7 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
     RecordedEvent event_;
     std::string key_, top_;
     std::int64_t rank_ = -1, world_size_ = 0;
+    std::set<std::int64_t> group_sizes_;
     std::string device_;
     int depth_ = 0, list_depth_ = 0, event_depth_ = 0;
     bool in_list_ = false, has_list_ = false, in_args_ = false;
