@@ -11,6 +11,7 @@
 
 #include "calib/compare/inferred_scenario.hpp"
 #include "calib/compare/recorded_match.hpp"
+#include "calib/compare/recorded_timeline.hpp"
 #include "cli/import_trace_inferred.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
@@ -130,7 +131,8 @@ class ImportTrace : public Subcommand {
             trace::write_trace(
                 compare::laid_out(
                     compare::matched_trace(ranks, beside->matches, predicted, beside->tracks),
-                    predicted, *beside->read.scenario, beside->profile),
+                    ranks, beside->matches, predicted, beside->tracks, beside->plan,
+                    *beside->read.scenario, beside->profile),
                 output_.path());
         }
         return kExitOk;

@@ -16,7 +16,7 @@ namespace orrery::trace {
 
 enum class RecordedKind : std::uint8_t {
     kernel,         // that computes, of a device
-    communication,  // a kernel that speaks to other devices
+    communication,  // a kernel that speaks to other devices, or what a process group of hosts does
     transfer,       // one that speaks to a single one
     copy,           // memory is copied or set, by a device
     op,             // of the host: an operator of the framework
@@ -35,7 +35,8 @@ struct RecordedSpan {
     Picoseconds end = 0;
     std::uint32_t name = 0;  // into RecordedTrace::names
     std::uint32_t lane = 0;  // into RecordedProcess::lanes
-    // What launched it or what it launches, a call and a kernel or copy; kNoSpan: neither is known.
+    // What launched it or what it launches, a call and a kernel, copy or message; kNoSpan: neither
+    // is known.
     std::uint32_t partner_process = kNoSpan;
     std::uint32_t partner = kNoSpan;  // into that process's spans
     std::uint16_t depth = 0;          // in others of its lane, from 0
@@ -89,5 +90,12 @@ struct RecordedTrace {
     // Events of kinds that are not read: counters, instants, and what is not named.
     std::uint64_t left_out = 0;
 };
+
+// What a span of one of the trace's processes says besides; null: nothing.
+inline const RecordedArguments* arguments_of(const RecordedTrace& trace,
+                                             const RecordedProcess& process, std::uint32_t span) {
+    if (process.arguments.empty() || process.arguments[span] == kNoSpan) return nullptr;
+    return &trace.arguments[process.arguments[span]];
+}
 
 }  // namespace orrery::trace

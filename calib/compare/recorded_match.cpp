@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "plan/check.hpp"
-#include "sim/prediction.hpp"
-#include "sim/replay/measured.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -28,6 +26,11 @@ std::int64_t pass_of(plan::Phase phase) {
     return phase == plan::Phase::backward || phase == plan::Phase::recompute ? 1 : 0;
 }
 
+// Of a transfer besides which way it goes, where each was recorded by itself.
+MatchKey key_of_transfer(std::int64_t bytes, MessageWay way) {
+    return {WorkKind::send_receive, bytes, static_cast<std::int64_t>(way), 0};
+}
+
 MatchKey key_of(const plan::Op& op) {
     const WorkKind kind = work_kind(op.kind());
     if (op.is<plan::Gemm>()) {
@@ -41,6 +44,8 @@ MatchKey key_of(const plan::Op& op) {
 MatchKey key_of(const WorkItem& item) {
     if (item.product && item.product->batch == 1)
         return key_of_product(item.product->m, item.product->n, item.product->k);
+    if (item.kind == WorkKind::send_receive)
+        return key_of_transfer(static_cast<std::int64_t>(item.message_bytes), item.way);
     if (is_communication(item.kind))
         return {item.kind, static_cast<std::int64_t>(item.message_bytes), 0, 0};
     return {item.kind, pass_of(item.phase), 0, 0};
@@ -92,6 +97,10 @@ void share_out(const RecordedRank& recorded, const Sides& both, const Predicted&
 
 }  // namespace
 
+MessageWay way_of(const plan::Transfer& transfer) {
+    return plan::is_send(transfer.action.kind) ? MessageWay::sent : MessageWay::received;
+}
+
 RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
                      const trace::Trace& predicted, const trace::Track& track) {
     const std::vector<const plan::Op*> ops = numbered(plan);
@@ -102,15 +111,27 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
     };
     std::map<MatchKey, Sides> sides;
     std::map<WorkKind, KindMatch> kinds;
+    const bool ways_are_known =
+        std::all_of(recorded.work.begin(), recorded.work.end(), [](const WorkItem& item) {
+            return item.kind != WorkKind::send_receive || item.way != MessageWay::unknown;
+        });
+    const plan::Program& steps = plan.programs[static_cast<std::size_t>(track.program)];
     for (std::uint32_t id = 0; id < program.op.size(); ++id) {
         if (track.events[id].end <= predicted.step_start) continue;  // of a step before
         const plan::Op& op = *ops[program.op[id]];
         // What takes no time is no kernel.
         if (planned_s(id) <= 0) continue;
-        sides[key_of(op)].planned.push_back(id);
         KindMatch& kind = kinds[work_kind(op.kind())];
-        ++kind.planned;
         kind.predicted_s += planned_s(id);
+        if (op.kind() == plan::OpKind::exchange && ways_are_known) {
+            for (const plan::Transfer& transfer : steps.steps[program.step[id]].transfers) {
+                sides[key_of_transfer(transfer.bytes, way_of(transfer))].planned.push_back(id);
+                ++kind.planned;
+            }
+            continue;
+        }
+        sides[key_of(op)].planned.push_back(id);
+        ++kind.planned;
     }
     for (std::uint32_t i = 0; i < recorded.work.size(); ++i) {
         const WorkItem& item = recorded.work[i];
@@ -248,7 +269,17 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         // A program's steps ascend: where their number falls a reader takes it for another step's.
         std::stable_sort(all.begin(), all.end(),
                          [](const SharedTime& a, const SharedTime& b) { return a.op < b.op; });
+        // An exchange is whole when the last of its transfers is.
+        std::vector<SharedTime> whole;
         for (const SharedTime& one : all) {
+            if (whole.empty() || whole.back().op != one.op) {
+                whole.push_back(one);
+                continue;
+            }
+            whole.back().start = std::min(whole.back().start, one.start);
+            whole.back().end = std::max(whole.back().end, one.end);
+        }
+        for (const SharedTime& one : whole) {
             program.op.push_back(plan.op[one.op]);
             program.step.push_back(plan.step[one.op]);
             program.layer.push_back(plan.layer[one.op]);
@@ -265,61 +296,6 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         out.programs.push_back(std::move(program));
         out.tracks.push_back(std::move(track));
     }
-    return out;
-}
-
-namespace {
-
-// The matched ops of each rank one behind the other on their stream, as late as they came; nothing
-// where a rank, or an op of one, has no time.
-std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
-                                               const trace::Trace& predicted) {
-    trace::Trace out = matched;
-    out.programs = predicted.programs;
-    out.step_end = 0;  // what follows a rank's last op is in the lateness of that op already
-    for (trace::Track& track : out.tracks) {
-        const trace::ProgramOps& own = matched.programs[static_cast<std::size_t>(track.program)];
-        const auto plan = std::find_if(
-            predicted.programs.begin(), predicted.programs.end(),
-            [&](const trace::ProgramOps& one) { return one.pipeline_rank == own.pipeline_rank; });
-        if (plan == predicted.programs.end() || own.op != plan->op) return std::nullopt;
-        track.program = static_cast<std::int32_t>(plan - predicted.programs.begin());
-        std::array<trace::Picoseconds, plan::kStreams> free{};
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            trace::Event& event = track.events[i];
-            trace::Picoseconds& last = free[plan::index_of(predicted.ops[own.op[i]].stream)];
-            const trace::Picoseconds late = event.start - event.ready;
-            const trace::Picoseconds takes = event.end - event.start;
-            event.ready = last;
-            event.start = last + late;
-            event.end = last = event.start + takes;
-            out.step_end = std::max(out.step_end, last);
-        }
-    }
-    return out;
-}
-
-}  // namespace
-
-trace::Trace laid_out(const trace::Trace& matched, const trace::Trace& predicted,
-                      const plan::Scenario& scenario, const sim::Profile& profile) {
-    if (static_cast<std::int64_t>(matched.tracks.size()) != scenario.layout.ranks()) return matched;
-    std::optional<trace::Trace> in_order = in_the_plans_order(matched, predicted);
-    if (!in_order) return matched;
-    const sim::MeasuredCosts costs(std::move(*in_order), "");
-    sim::SimulateOptions how;
-    how.costs = &costs;
-    sim::Prediction replayed = sim::simulate(scenario, profile, how, matched.scenario_json);
-    const bool whole =
-        replayed.prices && replayed.stuck.empty() &&
-        static_cast<std::int64_t>(replayed.trace.tracks.size()) == scenario.layout.ranks() &&
-        replayed.prices->ops[static_cast<std::size_t>(sim::PriceSource::own_time)] ==
-            std::accumulate(replayed.prices->ops.begin(), replayed.prices->ops.end(),
-                            std::int64_t{0});
-    if (!whole) return matched;
-    trace::Trace out = std::move(replayed.trace);
-    out.origin = trace::Origin::measured;
-    out.facts = matched.facts;
     return out;
 }
 

@@ -1,7 +1,8 @@
 // A recorded step beside the plan of the scenario that it is said to be of: which kernels are which
 // ops. Products are told by their shapes, collectives by kind and bytes, all else by kind and pass;
 // where as many were recorded as are planned, they are matched one by one in their order, else by
-// kind alone, their times together. What fits nothing is counted and listed.
+// kind alone, their times together. Where each transfer was recorded by itself, so are those of an
+// exchange told apart. What fits nothing is counted and listed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,6 @@
 
 #include "calib/compare/recorded_work.hpp"
 #include "plan/ir/plan.hpp"
-#include "plan/scenario/scenario.hpp"
-#include "sim/cost/profile.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::compare {
@@ -43,9 +42,13 @@ struct RankMatch {
     std::int64_t by_op = 0, by_kind = 0, unmatched = 0;
     double by_op_s = 0, by_kind_s = 0, unmatched_s = 0;
     std::vector<UnmatchedName> names;  // of what is unmatched, longest first
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> ops;  // op id of the program, work item
+    // Op id of the program, work item; an exchange of several transfers has one for each.
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ops;
     std::vector<SharedTime> shared;
 };
+
+// Which way a planned transfer goes.
+MessageWay way_of(const plan::Transfer& transfer);
 
 // `predicted`: the simulated trace of the plan, `track` the rank's in it.
 RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
@@ -58,11 +61,5 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
 trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
                            const std::vector<RankMatch>& matches, const trace::Trace& predicted,
                            const std::vector<const trace::Track*>& tracks);
-
-// Where every op of every rank has a time: that step as the plan lays it out, each op with its own
-// time and as late as it came, so that `compare` joins the two op by op and a replay takes own
-// times. Else `matched` as it is: of it there is no more than prices.
-trace::Trace laid_out(const trace::Trace& matched, const trace::Trace& predicted,
-                      const plan::Scenario& scenario, const sim::Profile& profile);
 
 }  // namespace orrery::compare

@@ -1,9 +1,10 @@
 #include "calib/compare/recorded_work.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
+
+#include "trace/recorded_inputs.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -148,26 +149,6 @@ WorkKind first_of(const std::array<Rule, n>& rules, std::string_view name) {
     return found == rules.end() ? WorkKind::other : found->kind;
 }
 
-// "[[2,3],[3]]" as lists; what is no number is left out.
-std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
-    std::vector<std::vector<std::int64_t>> lists;
-    int depth = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '[') {
-            if (++depth == 2) lists.emplace_back();
-        } else if (text[i] == ']') {
-            --depth;
-        } else if (depth >= 2 && text[i] >= '0' && text[i] <= '9') {
-            std::int64_t value = 0;
-            const auto [end, fault] =
-                std::from_chars(text.data() + i, text.data() + text.size(), value);
-            if (fault == std::errc() && depth == 2) lists.back().push_back(value);
-            i = static_cast<std::size_t>(end - text.data()) - 1;
-        }
-    }
-    return lists;
-}
-
 std::int64_t rows_of(const std::vector<std::int64_t>& dims) {
     std::int64_t rows = 1;
     for (std::size_t i = 0; i + 1 < dims.size(); ++i)
@@ -175,10 +156,16 @@ std::int64_t rows_of(const std::vector<std::int64_t>& dims) {
     return rows;
 }
 
-// Bytes of an element by the names that PyTorch gives its types.
+// Bytes of an element by the names that PyTorch gives its types, of tensors and in C++.
 double bytes_of_type(std::string_view type) {
+    constexpr std::string_view kNamespace = "c10::";
+    if (type.starts_with(kNamespace)) type.remove_prefix(kNamespace.size());
     for (const auto& [text, bytes] : {std::pair<std::string_view, double>{"Double", 8},
+                                      {"double", 8},
                                       {"Long", 8},
+                                      {"long", 8},
+                                      {"float", 4},
+                                      {"int", 4},
                                       {"BFloat16", 2},
                                       {"Half", 2},
                                       {"Float8", 1},
@@ -191,16 +178,18 @@ double bytes_of_type(std::string_view type) {
     return 0;
 }
 
-// nccl-tests' size: the whole buffer that all members together hold.
-double message_bytes(WorkKind kind, const trace::RecordedArguments& arguments) {
-    const std::int64_t elements = kind == WorkKind::all_gather
-                                      ? std::max(arguments.in_elements, arguments.out_elements)
-                                      : arguments.in_elements;
-    return elements > 0 ? static_cast<double>(elements) * bytes_of_type(arguments.dtype) : 0;
-}
-
 bool says_what(WorkKind kind) {
     return kind != WorkKind::elementwise && kind != WorkKind::other;
+}
+
+// Of the host, for what was issued before: no work of its own.
+bool waits(std::string_view name) {
+    return name.ends_with("::wait_tensor");
+}
+
+// Handed to a process group, which says itself when it did it.
+bool is_group_call(const RecordedSpan& span) {
+    return span.kind == RecordedKind::op && span.partner != kNoSpan;
 }
 
 // The innermost span of a lane around each span. Of operators that call each other the innermost
@@ -229,8 +218,10 @@ class Ancestors {
                 if (parent_[i] != kNoSpan && calls_work[i]) calls_work[parent_[i]] = true;
                 continue;
             }
-            const bool says = says_what(kind_of_name(trace.names[span.name], false));
-            is_work_[i] = !calls_work[i] && (says || !calls[i]);
+            const std::string& name = trace.names[span.name];
+            const bool says = says_what(kind_of_name(name, false));
+            is_work_[i] =
+                !calls_work[i] && (says || !calls[i]) && !waits(name) && !is_group_call(span);
             if (parent_[i] == kNoSpan) continue;
             calls[parent_[i]] = true;
             if (says || calls_work[i]) calls_work[parent_[i]] = true;
@@ -249,12 +240,6 @@ class Ancestors {
     std::vector<std::uint32_t> parent_;
     std::vector<bool> is_work_;  // of operators
 };
-
-const trace::RecordedArguments* arguments_of(const RecordedTrace& trace,
-                                             const RecordedProcess& process, std::uint32_t span) {
-    if (process.arguments.empty() || process.arguments[span] == kNoSpan) return nullptr;
-    return &trace.arguments[process.arguments[span]];
-}
 
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
@@ -339,13 +324,16 @@ class Reader {
 
   private:
     static bool is_kernel(const RecordedSpan& span) {
-        return span.kind == RecordedKind::kernel || span.kind == RecordedKind::communication ||
-               span.kind == RecordedKind::transfer || span.kind == RecordedKind::copy;
+        return span.kind == RecordedKind::kernel || span.kind == RecordedKind::copy ||
+               is_message(span);
     }
     bool counts(std::uint32_t p, std::uint32_t s) const {
         const RecordedSpan& span = trace_.processes[p].spans[s];
         if (has_device_) return is_kernel(span);
-        return ancestors_[p].is_work(s) && span.end > span.start;
+        return (ancestors_[p].is_work(s) || is_message(span)) && span.end > span.start;
+    }
+    static bool is_message(const RecordedSpan& span) {
+        return span.kind == RecordedKind::communication || span.kind == RecordedKind::transfer;
     }
     // Of the step whose host launched it.
     bool within(const RecordedWindow& step, std::uint32_t p, std::uint32_t s) const {
@@ -356,35 +344,47 @@ class Reader {
     }
     WorkItem item(std::uint32_t p, std::uint32_t s) const {
         const RecordedSpan& span = trace_.processes[p].spans[s];
+        // What launched it.
+        const bool launched = span.partner_process != kNoSpan;
+        const std::uint32_t process = launched ? span.partner_process : p;
+        std::uint32_t at = launched ? span.partner : s;
+        const RecordedSpan& launch = trace_.processes[process].spans[at];
         WorkItem item;
-        item.kind = kind_of_name(trace_.names[span.name], has_device_);
+        item.start = span.start;
+        item.end = span.end;
+        item.name = span.name;
+        item.phase = span.phase;
+        // Of what a process group did its call says what it was for.
+        const std::string& name = trace_.names[has_device_ ? span.name : launch.name];
+        item.kind = kind_of_name(name, has_device_);
         if (const auto* own = arguments_of(trace_, trace_.processes[p], s); own != nullptr) {
             if (own->op_kind)
                 item.kind = work_kind(*own->op_kind);
             else if (item.kind == WorkKind::other && !own->collective.empty())
                 item.kind = kind_of_name(own->collective, false);
         }
-        item.phase = span.phase;
         // An optimizer made of single operations is one all the same.
         if (item.phase == plan::Phase::optimizer && !is_communication(item.kind) &&
             item.kind != WorkKind::copy)
             item.kind = WorkKind::optimizer;
-        item.start = span.start;
-        item.end = span.end;
-        item.name = span.name;
-        if (is_communication(item.kind)) say_message(p, s, item);
-        // What launched it, and the operators around that.
-        std::uint32_t process = p, at = s;
-        if (span.partner_process != kNoSpan) {
-            process = span.partner_process;
-            at = span.partner;
+        if (!has_device_ && item.kind == WorkKind::send_receive) {
+            item.way =
+                name.find("recv") == std::string::npos ? MessageWay::sent : MessageWay::received;
+            // A message may be through before its call has come to record it.
+            item.start = launch.start;
         }
+        if (is_communication(item.kind)) {
+            // What was done names its tensor's type, and its call all buffers.
+            if (!has_device_) say_message(process, at, p, s, item);
+            if (item.message_bytes == 0) say_message(p, s, p, s, item);
+        }
+        // What launched it, and the operators around that.
         for (; at != kNoSpan; at = ancestors_[process].parent(at)) {
             const trace::RecordedArguments* arguments =
                 arguments_of(trace_, trace_.processes[process], at);
             if (arguments == nullptr) continue;
             if (is_communication(item.kind) && item.message_bytes == 0)
-                say_message(process, at, item);
+                say_message(process, at, process, at, item);
             if (item.kind == WorkKind::gemm && !item.product)
                 item.product = product_shape(
                     arguments->op.empty() ? trace_.names[trace_.processes[process].spans[at].name]
@@ -393,11 +393,15 @@ class Reader {
         }
         return item;
     }
-    void say_message(std::uint32_t p, std::uint32_t s, WorkItem& item) const {
-        const trace::RecordedArguments* arguments = arguments_of(trace_, trace_.processes[p], s);
-        if (arguments == nullptr) return;
-        item.message_bytes = message_bytes(item.kind, *arguments);
-        item.group_size = std::max<std::int64_t>(0, arguments->group_size);
+    // By the buffers that one span names, and the type that the same or another does.
+    void say_message(std::uint32_t p, std::uint32_t s, std::uint32_t typed_process,
+                     std::uint32_t typed, WorkItem& item) const {
+        const auto* buffers = arguments_of(trace_, trace_.processes[p], s);
+        const auto* type = arguments_of(trace_, trace_.processes[typed_process], typed);
+        if (buffers == nullptr || type == nullptr) return;
+        const MessageSize size = message_size(item.kind, *buffers);
+        item.message_bytes = std::max(0.0, size.elements) * bytes_of_type(type->dtype);
+        item.group_size = size.group;
     }
 
     const RecordedTrace& trace_;
@@ -512,9 +516,31 @@ WorkKind work_kind(plan::OpKind kind) {
     }
 }
 
+MessageSize message_size(WorkKind kind, const trace::RecordedArguments& arguments) {
+    MessageSize size;
+    size.group = std::max<std::int64_t>(0, arguments.group_size);
+    if (arguments.in_elements >= 0) {
+        size.elements = static_cast<double>(
+            kind == WorkKind::all_gather ? std::max(arguments.in_elements, arguments.out_elements)
+                                         : arguments.in_elements);
+        return size;
+    }
+    std::vector<double> buffers;
+    for (const auto& input : trace::inputs_of(arguments.input_dims))
+        if (!input.empty()) buffers.push_back(trace::elements_of(input));
+    if (buffers.empty()) return size;
+    // A gather's members hold what it makes, and a scatter's what it takes; their number is how
+    // often one is in the other.
+    const auto [least, most] = std::minmax_element(buffers.begin(), buffers.end());
+    size.elements = *most;
+    const bool parts = kind == WorkKind::all_gather || kind == WorkKind::reduce_scatter;
+    if (parts && buffers.size() > 1 && *least > 0 && size.group == 0)
+        size.group = static_cast<std::int64_t>(*most / *least);
+    return size;
+}
+
 std::optional<ProductShape> product_shape(std::string_view op, std::string_view input_dims) {
-    auto dims = lists_of(input_dims);
-    std::erase_if(dims, [](const auto& list) { return list.empty(); });
+    auto dims = trace::tensors_of(trace::inputs_of(std::string(input_dims)));
     const bool adds = op == "aten::addmm" || op == "aten::baddbmm";
     if (adds && !dims.empty()) dims.erase(dims.begin());
     if (dims.size() < 2) return std::nullopt;

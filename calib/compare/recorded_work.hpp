@@ -54,7 +54,19 @@ struct ProductShape {
 };
 std::optional<ProductShape> product_shape(std::string_view op, std::string_view input_dims);
 
-// A kernel, or of a trace without a device an operator that calls no other.
+// What a collective or a transfer moved, as nccl-tests counts: the buffer that all members together
+// hold.
+struct MessageSize {
+    double elements = -1;    // −1: not recorded
+    std::int64_t group = 0;  // members; 0: not recorded
+};
+// By what its own record says, else by the dimensions of its operator's inputs.
+MessageSize message_size(WorkKind kind, const trace::RecordedArguments& arguments);
+
+enum class MessageWay : std::uint8_t { unknown, sent, received };  // of a transfer
+
+// A kernel; or of a trace without a device an operator that calls no other, or a message of a
+// process group.
 struct WorkItem {
     WorkKind kind = WorkKind::other;
     plan::Phase phase = plan::Phase::forward;
@@ -62,6 +74,7 @@ struct WorkItem {
     std::uint32_t name = 0;  // into RecordedTrace::names
     std::optional<ProductShape> product;
     double message_bytes = 0;  // of a collective, as nccl-tests counts; 0: not known
+    MessageWay way = MessageWay::unknown;
     std::int64_t group_size = 0;
 
     trace::Picoseconds duration() const { return end - start; }

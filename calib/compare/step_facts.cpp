@@ -9,60 +9,24 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include "trace/recorded_inputs.hpp"
 
 namespace orrery::compare {
 namespace {
 
+using trace::elements_of;
+using trace::Inputs;
+using trace::inputs_of;
 using trace::kNoSpan;
 using trace::RecordedArguments;
 using trace::RecordedKind;
 using trace::RecordedProcess;
 using trace::RecordedSpan;
 using trace::RecordedTrace;
-
-// By input its tensors: one, or those of a list.
-using Inputs = std::vector<std::vector<Dims>>;
-
-void add_tensors(const nlohmann::json& value, std::vector<Dims>& tensors) {
-    if (!value.is_array() || value.empty()) return;
-    if (std::all_of(value.begin(), value.end(),
-                    [](const auto& one) { return one.is_number_integer(); })) {
-        tensors.push_back(value.get<Dims>());
-        return;
-    }
-    for (const auto& one : value)
-        add_tensors(one, tensors);
-}
-
-Inputs inputs_of(const std::string& text) {
-    Inputs inputs;
-    const auto list = nlohmann::json::parse(text, nullptr, false);
-    if (!list.is_array()) return inputs;  // cut off, or none
-    for (const auto& value : list)
-        add_tensors(value, inputs.emplace_back());
-    return inputs;
-}
-
-double elements_of(const std::vector<Dims>& tensors) {
-    double sum = 0;
-    for (const Dims& dims : tensors)
-        sum += std::accumulate(dims.begin(), dims.end(), 1.0, [](double product, std::int64_t dim) {
-            return product * static_cast<double>(dim);
-        });
-    return sum;
-}
+using trace::tensors_of;
 
 std::int64_t rows_before_last(const Dims& dims) {
     return std::accumulate(dims.begin(), dims.end() - 1, std::int64_t{1}, std::multiplies<>());
-}
-
-// The first tensors of `inputs` that are there, whatever stands between them.
-std::vector<Dims> tensors_of(const Inputs& inputs) {
-    std::vector<Dims> tensors;
-    for (const auto& input : inputs)
-        tensors.insert(tensors.end(), input.begin(), input.end());
-    return tensors;
 }
 
 // What an operator of PyTorch is, by parts of its name; the first that fits decides. Of operators
@@ -447,26 +411,9 @@ class Gatherer {
             fact.kind = kind_of_name(arguments->collective, false);
             fact.receives = arguments->collective.find("recv") != std::string::npos;
         }
-        if (arguments->group_size > 0) fact.group = arguments->group_size;
-        if (arguments->in_elements >= 0) {
-            fact.elements =
-                static_cast<double>(fact.kind == WorkKind::all_gather
-                                        ? std::max(arguments->in_elements, arguments->out_elements)
-                                        : arguments->in_elements);
-            return fact;
-        }
-        const Inputs& all = inputs(number_of(process, i));
-        if (all.empty() || all[0].empty()) return fact;
-        const double first = elements_of(all[0]);
-        // A gather's members hold what it makes, and a scatter's what it takes; their number is how
-        // often one is in the other.
-        const double second = all.size() > 1 ? elements_of(all[1]) : 0;
-        fact.elements = std::max(first, second);
-        const bool parts =
-            fact.kind == WorkKind::all_gather || fact.kind == WorkKind::reduce_scatter;
-        if (parts && first > 0 && second > 0 && fact.group == 0)
-            fact.group =
-                static_cast<std::int64_t>(std::max(first, second) / std::min(first, second));
+        const MessageSize size = message_size(fact.kind, *arguments);
+        fact.elements = size.elements;
+        fact.group = size.group;
         return fact;
     }
 

@@ -14,10 +14,11 @@
 
 #include "calib/compare/recorded_work.hpp"
 #include "trace/recorded.hpp"
+#include "trace/recorded_inputs.hpp"
 
 namespace orrery::compare {
 
-using Dims = std::vector<std::int64_t>;  // of a tensor
+using trace::Dims;
 
 // m × n × k; 0 × 0 × 0: a product of sizes that are not recorded.
 struct ProductFact {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "trace/recorded_inputs.hpp"
+
 namespace orrery::trace {
 namespace {
 
@@ -44,6 +46,53 @@ RecordedKind kind_of_kernel(std::string_view name) {
     if (!name.starts_with("nccl")) return RecordedKind::kernel;
     return name.find("SendRecv") != std::string_view::npos ? RecordedKind::transfer
                                                            : RecordedKind::communication;
+}
+
+// What Gloo's process groups of PyTorch do, which they record as ranges: on threads of their own,
+// or from when a message was posted until it was through, across what its thread went on to do.
+constexpr std::string_view kGloo = "gloo:";
+// The operators that hand such work to a process group.
+constexpr std::string_view kGroupCalls = "c10d::";
+
+RecordedKind kind_of_gloo(std::string_view name) {
+    return name.starts_with("gloo:send") || name.starts_with("gloo:recv")
+               ? RecordedKind::transfer
+               : RecordedKind::communication;
+}
+
+// Whether an operator of a process group can have issued what Gloo did. Gloo has no reduce-scatter
+// of its own for every type, and sums up all of it.
+bool may_issue(std::string_view call, std::string_view done) {
+    struct Pair {
+        std::string_view done, call;
+    };
+    constexpr std::array<Pair, 9> kPairs = {{{"all_reduce", "allreduce"},
+                                             {"all_reduce", "reduce_scatter"},
+                                             {"reduce_scatter", "reduce_scatter"},
+                                             {"all_gather", "allgather"},
+                                             {"all_to_all", "alltoall"},
+                                             {"broadcast", "broadcast"},
+                                             {"send", "send"},
+                                             {"recv", "recv"},
+                                             {"reduce", "::reduce_"}}};
+    done.remove_prefix(kGloo.size());
+    return std::any_of(kPairs.begin(), kPairs.end(), [&](const Pair& pair) {
+        return done.starts_with(pair.done) && call.find(pair.call) != std::string_view::npos;
+    });
+}
+
+// Whether one of the call's buffers is as large as what was sent; true where a side does not say.
+bool are_of_one_size(const RecordedTrace& trace, const RecordedProcess& process, std::uint32_t call,
+                     std::uint32_t done) {
+    const RecordedArguments* buffers = arguments_of(trace, process, call);
+    const RecordedArguments* sent = arguments_of(trace, process, done);
+    if (buffers == nullptr || sent == nullptr) return true;
+    const Inputs all = inputs_of(buffers->input_dims);
+    const std::vector<Dims> tensors = tensors_of(inputs_of(sent->input_dims));
+    if (tensors_of(all).empty() || tensors.empty()) return true;
+    return std::any_of(all.begin(), all.end(), [&](const std::vector<Dims>& input) {
+        return elements_of(input) == elements_of(tensors);
+    });
 }
 
 bool is_launched(RecordedKind kind) {
@@ -121,7 +170,9 @@ std::string Recorder::add_span(const RecordedEvent& event) {
     const bool known = category != kCategories.end();
     Process& process = process_of(event.process);
     RecordedSpan span;
-    span.lane = lane_of(process, event.thread);
+    const bool of_gloo = known && category->kind == RecordedKind::annotation &&
+                         !category->of_device && event.name.starts_with(kGloo);
+    span.lane = lane_of(process, of_gloo ? event.thread + " gloo" : event.thread);
     if (known && category->of_device) {
         process.is_device = true;
         process.lanes[span.lane].is_stream = event.stream.has_value();
@@ -131,6 +182,7 @@ std::string Recorder::add_span(const RecordedEvent& event) {
     span.name = name_of(event.name);
     if (known) span.kind = category->kind;
     if (span.kind == RecordedKind::kernel) span.kind = kind_of_kernel(event.name);
+    if (of_gloo) span.kind = kind_of_gloo(event.name);
     process.spans.push_back(span);
     process.correlations.push_back(event.correlation.value_or(kNoCorrelation));
     if (with_arguments_) process.arguments.push_back(arguments_of(event.arguments));
@@ -218,6 +270,31 @@ void Recorder::join_partners(RecordedTrace& trace) {
         }
 }
 
+// Each after the first call before it that can have issued it and has issued nothing yet: a process
+// group does what it is told in that order. Of calls on buffers of other sizes none is taken.
+void Recorder::join_group_calls(RecordedTrace& trace) {
+    for (std::uint32_t p = 0; p < trace.processes.size(); ++p) {
+        std::vector<RecordedSpan>& spans = trace.processes[p].spans;
+        std::vector<std::uint32_t> calls;  // that have issued nothing yet, by start
+        for (std::uint32_t s = 0; s < spans.size(); ++s) {
+            RecordedSpan& span = spans[s];
+            const std::string& name = trace.names[span.name];
+            if (span.kind == RecordedKind::op && name.starts_with(kGroupCalls)) calls.push_back(s);
+            if (!is_launched(span.kind) || !name.starts_with(kGloo)) continue;
+            const auto call = std::find_if(calls.begin(), calls.end(), [&](std::uint32_t one) {
+                return may_issue(trace.names[spans[one].name], name) &&
+                       are_of_one_size(trace, trace.processes[p], one, s);
+            });
+            if (call == calls.end()) continue;
+            span.partner_process = spans[*call].partner_process = p;
+            span.partner = *call;
+            span.phase = spans[*call].phase;
+            spans[*call].partner = s;
+            calls.erase(call);
+        }
+    }
+}
+
 RecordedProcess Recorder::dressed(Process& process, const std::string& id) const {
     RecordedProcess made;
     made.is_device = process.is_device;
@@ -283,6 +360,7 @@ RecordedTrace Recorder::finish() {
     for (std::size_t p = 0; p < trace.processes.size(); ++p)
         nest(trace, p);
     join_partners(trace);
+    join_group_calls(trace);
     return trace;
 }
 

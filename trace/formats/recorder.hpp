@@ -65,6 +65,7 @@ class Recorder {
     static void sort_spans(Process& process);
     void nest(RecordedTrace& trace, std::size_t number);
     void join_partners(RecordedTrace& trace);
+    static void join_group_calls(RecordedTrace& trace);
     RecordedProcess dressed(Process& process, const std::string& id) const;
 
     std::map<std::string, std::uint32_t> process_of_;

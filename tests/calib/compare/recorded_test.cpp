@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "calib/compare/recorded_match.hpp"
+#include "calib/compare/recorded_timeline.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "sim/prediction.hpp"
 #include "tests/theory/theory_scenarios.hpp"
@@ -172,8 +173,8 @@ Replayed replayed(const std::vector<std::string>& traces, const theory::Sets& se
         tracks.push_back(&prediction.trace.tracks.front());
         out.matches.push_back(match_rank(out.ranks[r], plan, prediction.trace, *tracks.back()));
     }
-    out.measured = laid_out(matched_trace(ranks, out.matches, prediction.trace, tracks),
-                            prediction.trace, scenario, profile);
+    out.measured = laid_out(matched_trace(ranks, out.matches, prediction.trace, tracks), ranks,
+                            out.matches, prediction.trace, tracks, plan, scenario, profile);
     const sim::MeasuredCosts costs(out.measured, "recorded");
     sim::SimulateOptions how;
     how.costs = &costs;
