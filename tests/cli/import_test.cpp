@@ -121,12 +121,14 @@ TEST(Import, WhatIsMissingIsSaidAndTheRestWritten) {
 TEST(Import, ReadsTheDeepSpeedConfigBesideTheScript) {
     const std::string folder = testing::TempDir() + "beside/";
     std::filesystem::create_directories(folder);
-    std::ofstream(folder + "ds.json") << R"({"zero_optimization": {"stage": 3}})";
+    std::ofstream(folder + "ds.json") << R"({"zero_optimization": {"stage": 3},
+        "train_micro_batch_size_per_gpu": "auto"})";
     std::ofstream(folder + "run.sh")
         << "deepspeed --num_gpus 8 train.py --deepspeed ds.json --per_device_train_batch_size 2\n";
     const Args options = {"--model", "models/llama2-7b.json", "--cluster",
                           "clusters/a100-80gb-sxm-8.json"};
     const Outcome outcome = import(folder + "run.sh", options);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(nlohmann::json::parse(outcome.out)["layout"]["zero_stage"], 3) << outcome.err;
     std::filesystem::remove_all(folder);
 }

@@ -51,6 +51,8 @@ constexpr Row kProgramIgnored[] = {
     {"--run_name", kLog},
     {"--disable_tqdm", kLog},
     {"--learning_rate", kRate},
+    {"--weight_decay", "a factor of the same size"},
+    {"--adam_epsilon", "a factor of the same size"},
     {"--lr_scheduler_type", kRate},
     {"--warmup_*", kRate},
     {"--train_file", kData},
@@ -85,6 +87,11 @@ Json as_value(const Json& word) {
     if (text == "True" || text == "False") return text == "True";
     Json read = Json::parse(text, nullptr, false);
     return read.is_number() || read.is_boolean() ? read : word;
+}
+
+bool changes_a_step(const std::string& key) {
+    return key == "train_micro_batch_size_per_gpu" || key == "gradient_accumulation_steps" ||
+           key == "gradient_clipping";
 }
 
 const Setting* option_of(const std::vector<Setting>& options, const std::string& name) {
@@ -157,6 +164,12 @@ void settle_program(Sheet& sheet) {
                 .arithmetic = fmt::format("{} = {}, {} = {}", filled.option, option.dump(),
                                           filled.key, config.dump());
     }
+    for (const auto& filled : kFilledBy)
+        if (sheet.has(filled.option) && !sheet.used(filled.option) && changes_a_step(filled.key))
+            sheet.refuse(
+                filled.option,
+                fmt::format("it stands for what the config has \"auto\", and that has no {}",
+                            filled.key));
     for (const char* option : {"--adam_beta1", "--adam_beta2", "--bf16", "--fp16"})
         if (sheet.has(option) && !sheet.used(option))
             sheet.ignore(option, "what the config says stands");

@@ -210,6 +210,7 @@ void map_engine(Sheet& sheet, const std::optional<EngineConfig>& config, Importe
         sheet.report("I002", "--zero-stage", "--zero-stage takes 0 to 3");
     else if (stage)
         take_mapped({"--zero-stage", "layout.zero_stage", *stage, false, ""}, out);
+    sheet.ignore("--no-pipeline-parallel", "Megatron-DeepSpeed allows it at pipeline parallel 1");
     sheet.ignore("--deepspeed-activation-checkpointing",
                  "which function recomputes; --checkpoint-activations says whether");
     if (config && config->fault.empty())

@@ -311,6 +311,7 @@ const NemoRecipe* map_recipe_model(Sheet& sheet, const Wishes& wishes) {
     } else {
         sheet.refuse(kClass, "its sizes stand in NeMo's source: give the model by --model",
                      Changes::model);
+        sheet.miss("model", "the recipe's model is not known here; --model MODEL says it");
     }
     if (sheet.has("model.config.seq_length") && sheet.has("data.seq_length") &&
         !sheet.used("model.config.seq_length"))
@@ -456,6 +457,14 @@ void map_recipe_precision(Sheet& sheet) {
         put_default(sheet, kScaling, "training.fp8_recipe", scaling.value_or(usual));
         if (usual == "tensorwise" && !scaling)
             sheet.refuse(kPlugin, "it keeps the first and the last layer in bf16");
+        // NeMo's functions set it, and Megatron Core reads it with shared optimizer states.
+        constexpr const char* kGathers = "trainer.plugins.fp8_param_gather";
+        const bool gathers =
+            sheet.boolean({kGathers}).value_or(name.find("fp8") != std::string::npos);
+        if (gathers && sheet.flag({"optim.config.use_distributed_optimizer"}))
+            put_default(sheet, kGathers, "training.fp8_param_gather", true);
+        else
+            sheet.ignore(kGathers, "without shared optimizer states nothing is gathered");
     }
     constexpr const char* kWide = "trainer.plugins.grad_reduce_in_fp32";
     constexpr const char* kWideToo = "trainer.strategy.ddp.grad_reduce_in_fp32";

@@ -242,7 +242,6 @@ TEST(Records, AnUnknownWordIsANamedDefault) {
     }
 }
 
-// The interval of a default holds that of the same run whose fact is stated to be the default's.
 // Switches and free text that no rule knows are named and widen; degrees and other runs are
 // refused.
 TEST(Records, AnUnknownSwitchOfTheSoftwareIsANamedDefault) {
@@ -289,6 +288,7 @@ TEST(Records, AWholeNumberMayBeWrittenWithAPoint) {
     EXPECT_EQ(validate(nlohmann::json::array({record})).rows.size(), 1U);
 }
 
+// The interval of a default holds that of the same run whose fact is stated to be the default's.
 TEST(Records, ADefaultHasAWiderInterval) {
     nlohmann::json record = first_record();
     const ValidatedRow stated = validate(nlohmann::json::array({record})).rows.at(0);

@@ -131,6 +131,10 @@ TEST(DeepSpeedScript, FillsWhatIsAutomaticFromTheProgram) {
                                    "gradient_accumulation_steps = 4"),
               std::string::npos)
         << errors(differs);
+    const Imported unfilled = import("--max_grad_norm 1.0");  // no gradient_clipping is "auto"
+    ASSERT_NE(left(unfilled.unsupported, "--max_grad_norm"), nullptr);
+    EXPECT_NE(left(unfilled.unsupported, "--max_grad_norm")->why.find("gradient_clipping"),
+              std::string::npos);
     const Imported lora = import("--lora_r 8");
     ASSERT_NE(left(lora.unsupported, "--lora_r"), nullptr);
     EXPECT_EQ(left(lora.unsupported, "--lora_r")->changes, Changes::model);

