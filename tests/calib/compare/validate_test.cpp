@@ -269,6 +269,8 @@ TEST(Records, AnUnknownSwitchOfTheSoftwareIsANamedDefault) {
         EXPECT_GT(row.high_s, stated.high_s);
         EXPECT_EQ(summarise_time(validation, Rows::trusted).n, 0);
     }
+    // What the rules know is no default, in a text with what they do not know either.
+    EXPECT_TRUE(validated("flags", "--overlap-grad-reduce; foo=1").rows.at(0).assumed.empty());
     const std::pair<const char*, nlohmann::json> refused[] = {{"flags", "expert_shards=4"},
                                                               {"flags", "cpu-offload on"},
                                                               {"flags", "8"},
