@@ -48,12 +48,10 @@ class Import : public Subcommand {
 
     void declare(CLI::App& app) override {
         files().reads(
-            app.add_option(
-                   "FILE", file_,
-                   "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
-                   "torchtitan TOML, a YAML of nanotron or NeMo 1.x, a model of Hugging Face: its "
-                   "config.json or folder; "
-                   "- is standard input")
+            app.add_option("FILE", file_,
+                           "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
+                           "torchtitan TOML, a YAML of nanotron or NeMo 1.x, a recipe of NeMo 2, a "
+                           "model of Hugging Face: its config.json or folder; - is standard input")
                 ->required()
                 ->option_text(" "));
         app.add_option("--from", from_, "What FILE is: " + imports::format_names())
@@ -145,6 +143,11 @@ class Import : public Subcommand {
     void place_references() {
         wishes_.gpus = gpus_;
         wishes_.file = file_ == "-" ? "" : file_;
+        const fs::path beside = file_ == "-" ? fs::path() : fs::path(file_).parent_path();
+        wishes_.beside = [beside](const std::string& name) {
+            std::string why;
+            return plan::disk().read((beside / name).string(), why);
+        };
         for (std::string* reference : {&wishes_.model, &wishes_.cluster, &wishes_.file})
             if (!reference->empty() && fs::path(*reference).is_relative() &&
                 plan::disk().is_file(*reference))

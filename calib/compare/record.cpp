@@ -82,9 +82,31 @@ bool all_settled(const json& facts, const std::string& path, const RecordRules& 
     return true;
 }
 
+// A switch of the software or free text that no rule knows: named, and what such switches do
+// widens the interval. A number may be a degree, and some words are of another run.
+bool take_word(const std::string& key, const json& value, const json& words,
+               Translation& translation) {
+    std::string text = key;
+    const json list = value.is_array() ? value : json::array({value});
+    for (const json& one : list) {
+        if (!one.is_string() && !one.is_boolean()) return false;
+        if (one.is_string() && number_in(one.get<std::string>(), 1000)) return false;
+        text += ' ' + shown(one);
+    }
+    for (const json& word : words.at("physics"))
+        if (holds_words(text, word.get<std::string>())) return false;
+    translation.assumed.push_back(
+        fmt::format("{} \"{}\": {}", key, shown(value), words.at("what").get<std::string>()));
+    for (const json& other : words.at("otherwise"))
+        translation.otherwise.push_back(other.dump());
+    return true;
+}
+
 template <typename Keys>
 void refuse_unread(const json& record, const char* of, const Keys& keys, const RecordRules& asked,
-                   const json& without_effect) {
+                   const json& rules, Translation& translation) {
+    const json& without_effect = rules.at("without_effect");
+    const bool of_layout = std::string_view(of) == "layout";
     for (const auto& [key, value] : record.at(of).items()) {
         if (value.is_null() || value == false) continue;  // stated to be absent
         const bool stated_beside = key.size() > 7 && key.compare(key.size() - 7, 7, "_stated") == 0;
@@ -93,6 +115,7 @@ void refuse_unread(const json& record, const char* of, const Keys& keys, const R
             without_effect.at(of).contains(key) || asked.settled(path))
             continue;
         if (value.is_object() && all_settled(value, path, asked)) continue;
+        if (of_layout && take_word(key, value, rules.at("default_words"), translation)) continue;
         throw Skip(fmt::format("{}.{} = {} is not modelled", of, key, shown(value)));
     }
 }
@@ -255,8 +278,8 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
         if (const json* fact = asked.fact(path))
             scenario[json::json_pointer(key.get<std::string>())] = *fact;
     if (fitted == Fitted::other_sources) leave_out(asked, scenario, translation);
-    refuse_unread(record, "model", kModelKeys, asked, rules.at("without_effect"));
-    refuse_unread(record, "layout", kLayoutKeys, asked, rules.at("without_effect"));
+    refuse_unread(record, "model", kModelKeys, asked, rules, translation);
+    refuse_unread(record, "layout", kLayoutKeys, asked, rules, translation);
     translation.global_batch = scenario.at("layout").at("global_batch_size");
     return scenario;
 }

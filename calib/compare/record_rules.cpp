@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "calib/compare/record_words.hpp"
 #include "calib/compare/stack_population.hpp"
@@ -99,7 +100,9 @@ bool states(const json& object, const char* key) {
 std::int64_t whole(const json& object, const char* key, const char* of) {
     if (!states(object, key)) throw Skip(fmt::format("{}.{} is not stated", of, key));
     const json& value = object.at(key);
-    if (!value.is_number_integer() || value.get<std::int64_t>() < 1)
+    // 1.0 is a whole number, too.
+    const double number = value.is_number() ? value.get<double>() : 0;
+    if (number < 1 || number > 9'007'199'254'740'992 || number != std::floor(number))
         throw Skip(fmt::format("{}.{} is {}", of, key, value.dump()));
     return value.get<std::int64_t>();
 }

@@ -14,6 +14,9 @@
 // the row, and what it could have been "otherwise", as patches of the scenario, widens its
 // interval.
 //
+// "default_words" is for switches and free text of the layout that no rule knows: named as "what",
+// with what such switches may do "otherwise", unless one of the words of "physics" is in them.
+//
 // Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
 // one of a list of them, from the start of a word on), at_least, at_most (numbers), absent (true or
 // false). A fact that is null is absent. Of texts, case, spaces and punctuation do not count

@@ -95,6 +95,10 @@ Diagnostic& Section::wrong_type(const std::string& key, const char* expected) {
     if (value.is_string() && what.find("number") != std::string::npos) {
         const auto number = Json::parse(value.get_ref<const std::string&>(), nullptr, false);
         if (number.is_number()) fault.help.push_back("write it without quotation marks");
+        if (value == "auto" && pointer(key).rfind("/layout/", 0) == 0)
+            fault.help.push_back(
+                "orrery search tries the values of what is \"auto\"; other commands take it for "
+                "data_parallel alone");
     } else if (what == "true or false") {
         fault.help.push_back("write true or false, in lower case and without quotation marks");
     }

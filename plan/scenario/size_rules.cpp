@@ -159,7 +159,9 @@ double ends_width(const Scenario& scenario) {
 
 void check_activations(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
-    const double tokens = real(layout.micro_batch_size) * real(scenario.training.sequence_length);
+    // A rank has its part of the context.
+    const double tokens = real(layout.micro_batch_size) * real(scenario.training.sequence_length) /
+                          real(layout.context_parallel);
     // All others start no more on a rank before the first one ends.
     const bool bounded = layout.schedule != "gpipe" && layout.imported.schedule.grid.empty();
     const double in_flight = bounded
@@ -172,14 +174,17 @@ void check_activations(Reading& reading, const Scenario& scenario) {
     if (elements <= kMostActivations) return;
     Diagnostic& fault = reading.report_field("S030", "layout.micro_batch_size",
                                              "larger activations than can be counted");
-    limit(
-        fault,
-        fmt::format("micro_batch_size × sequence_length = {} × {} = {} tokens\n"
-                    "micro-batches in flight × tokens × elements per token in {} layers = {} × {} "
-                    "× {} = {} elements on a rank",
-                    layout.micro_batch_size, scenario.training.sequence_length, figure(tokens),
-                    layers, figure(in_flight), figure(tokens), figure(width), figure(elements)),
-        kMostActivations, "elements");
+    limit(fault,
+          fmt::format(
+              "micro_batch_size × sequence_length{} = {} × {}{} = {} tokens\n"
+              "micro-batches in flight × tokens × elements per token in {} layers = {} × {} "
+              "× {} = {} elements on a rank",
+              layout.context_parallel > 1 ? " / context_parallel" : "", layout.micro_batch_size,
+              scenario.training.sequence_length,
+              layout.context_parallel > 1 ? fmt::format(" / {}", layout.context_parallel) : "",
+              figure(tokens), layers, figure(in_flight), figure(tokens), figure(width),
+              figure(elements)),
+          kMostActivations, "elements");
 }
 
 }  // namespace
@@ -199,7 +204,7 @@ void check_sizes(Reading& reading, const Scenario& scenario) {
     const bool batches = reading.good({"model.layers", "layout.data_parallel",
                                        "layout.micro_batch_size", "layout.global_batch_size"});
     if (batches) check_passes(reading, scenario);
-    if (batches && model && stages && reading.good({"model.hidden"}) &&
+    if (batches && model && stages && reading.good({"model.hidden", "layout.context_parallel"}) &&
         reading.good(
             {"training.sequence_length", "training.attention_kernel", "layout.global_batch_size"}))
         check_activations(reading, scenario);

@@ -53,6 +53,10 @@ TEST(Import, MakesTheScenarioThatOneWouldWrite) {
         {"gpt3-13b-deepspeed.sh",
          "gpt3-13b-deepspeed.json",
          {"--cluster", "clusters/a100-80gb-sxm-1024.json"}},
+        {"gpt-6.7b-zero.sh",
+         "gpt-6.7b-zero.json",
+         {"--cluster", "clusters/a100-80gb-sxm-1024.json"}},
+        {"llama3-70b-nemo.py", "llama3-70b-nemo.json", {"--cluster", "clusters/h100-sxm-256.json"}},
         {"llama2-70b-nemo.yaml",
          "llama2-70b-nemo.json",
          {"--cluster", "clusters/h100-sxm-256.json"}},
@@ -111,6 +115,22 @@ TEST(Import, WhatIsMissingIsSaidAndTheRestWritten) {
               std::string::npos)
         << outcome.err;
     EXPECT_FALSE(nlohmann::json::parse(outcome.out).contains("cluster"));
+}
+
+// A config that a script names is read where it stands, whatever folder one imports from.
+TEST(Import, ReadsTheDeepSpeedConfigBesideTheScript) {
+    const std::string folder = testing::TempDir() + "beside/";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "ds.json") << R"({"zero_optimization": {"stage": 3},
+        "train_micro_batch_size_per_gpu": "auto"})";
+    std::ofstream(folder + "run.sh")
+        << "deepspeed --num_gpus 8 train.py --deepspeed ds.json --per_device_train_batch_size 2\n";
+    const Args options = {"--model", "models/llama2-7b.json", "--cluster",
+                          "clusters/a100-80gb-sxm-8.json"};
+    const Outcome outcome = import(folder + "run.sh", options);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["layout"]["zero_stage"], 3) << outcome.err;
+    std::filesystem::remove_all(folder);
 }
 
 // The script of GPT-3 with more flags, as a file of its own.

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "plan/scenario/arithmetic.hpp"
+#include "plan/scenario/import/deepspeed_program.hpp"
 #include "plan/scenario/import/deepspeed_rows.hpp"
 #include "plan/scenario/import/ranks.hpp"
 #include "plan/scenario/import/sheet.hpp"
+#include "plan/scenario/import/shell_script.hpp"
 
 namespace orrery::plan::imports {
 namespace {
@@ -34,9 +36,23 @@ constexpr Direct kAdam[] = {
     {"optimizer.params.weight_decay", "training.optimizer.weight_decay", Kind::number, "0.0"},
 };
 
+// A value that the script which writes the config does not settle is a marked string.
+Setting setting_of_config(const std::string& path, const Json& value) {
+    Setting setting = {path, value, 0, false};
+    if (!value.is_string()) return setting;
+    std::string text = value.get<std::string>();
+    for (const std::string_view mark : {kOpens, kCloses})
+        for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+            text.erase(at, mark.size());
+            setting.open = true;
+        }
+    if (setting.open) setting.value = text;
+    return setting;
+}
+
 void flatten(const Json& value, const std::string& path, std::vector<Setting>& out) {
     if (!value.is_object()) {
-        out.push_back({path, value, 0, false});
+        out.push_back(setting_of_config(path, value));
         return;
     }
     for (const auto& [key, inner] : value.items())
@@ -49,7 +65,7 @@ struct DeepSpeedFacts {
     Count data;
 };
 
-void map_ranks(Sheet& sheet, const Wishes& wishes, DeepSpeedFacts& facts) {
+void map_ranks(Sheet& sheet, const Ranks& ranks, DeepSpeedFacts& facts) {
     const Json tensor =
         sheet.copy({"tensor_parallel.autotp_size", "layout.tensor_parallel", Kind::whole});
     const Json sequence =
@@ -67,7 +83,6 @@ void map_ranks(Sheet& sheet, const Wishes& wishes, DeepSpeedFacts& facts) {
     if (tensor.is_null())
         sheet.miss("layout.tensor_parallel", "a DeepSpeed config does not say it", "1");
     sheet.miss("layout.pipeline_parallel", "pipelines are in the program, not in its config", "1");
-    const Ranks ranks = {wishes.gpus, "--gpus", "a DeepSpeed config does not say the ranks"};
     if (ranks.count)
         facts.data = settle_data_parallel(sheet, ranks, degree(tensor), 1, degree(sequence));
 }
@@ -187,7 +202,8 @@ void map_communication(Sheet& sheet, const DeepSpeedFacts& facts) {
                   "parameters in DeepSpeed; parts of the model here");
 }
 
-void map_precision(Sheet& sheet, DeepSpeedFacts& facts) {
+// `otherwise`: of the program's parameters, where the config says nothing; empty: not known.
+void map_precision(Sheet& sheet, DeepSpeedFacts& facts, const std::string& otherwise = "") {
     const auto bf16 = sheet.boolean({"bf16.enabled", "bfloat16.enabled"});
     const auto fp16 = sheet.boolean({"fp16.enabled"});
     if (bf16.value_or(false) && fp16.value_or(false))
@@ -197,6 +213,8 @@ void map_precision(Sheet& sheet, DeepSpeedFacts& facts) {
                                       sheet.automatic({"fp16.enabled"}))) {
         facts.precision = "bf16";
         sheet.miss("training.precision", "bf16.enabled, fp16.enabled: \"auto\"", "\"bf16\"");
+    } else if (facts.precision == "fp32" && !otherwise.empty()) {
+        facts.precision = otherwise;
     } else if (facts.precision == "fp32") {
         sheet.put_usual("training.precision", "fp32", "bf16.enabled, fp16.enabled");
     } else {
@@ -274,28 +292,25 @@ void map_schedule(Sheet& sheet) {
     sheet.copy({"scheduler.params.total_num_steps", "run.steps", Kind::whole});
 }
 
-void map_rest(Sheet& sheet, const Wishes& wishes) {
-    sheet.put_usual("training.framework", "deepspeed", "DeepSpeed");
-    sheet.put_usual("training.vocabulary_multiple", 1, "DeepSpeed", "it pads no vocabulary");
-    if (wishes.model.empty())
-        sheet.miss("model", "a DeepSpeed config does not say it; --model MODEL does");
-    else
-        sheet.put("model", wishes.model, "--model");
-    sheet.miss("training.sequence_length", "a DeepSpeed config does not say it");
+void map_activations(Sheet& sheet) {
     if (sheet.flag({"activation_checkpointing.cpu_checkpointing"}))
         sheet.put("layout.offload.activations", "host",
                   "activation_checkpointing.cpu_checkpointing");
-    sheet.miss("layout.recompute", "which layers are recomputed is in the program", "\"none\"");
 }
 
-}  // namespace
+void map_rest(Sheet& sheet, const Wishes& wishes) {
+    sheet.put_usual("training.framework", "deepspeed", "DeepSpeed");
+    sheet.put_usual("training.vocabulary_multiple", 1, "DeepSpeed", "it pads no vocabulary");
+    map_program(sheet, wishes);
+    map_activations(sheet);
+}
 
-Imported import_deepspeed(std::string_view text, const std::string& file, const Wishes& wishes) {
-    Imported out;
+// Empty where the text is no config; the reason is then in `out`.
+std::vector<Setting> read_config(std::string_view text, const std::string& file, Imported& out) {
     ParsedJson parsed = parse_json(text, file);
     out.errors = std::move(parsed.errors);
     out.unreadable = parsed.not_json;
-    if (parsed.incomplete) return out;
+    if (parsed.incomplete) return {};
     if (!parsed.value.is_object()) {
         Diagnostic fault;
         fault.code = "I001";
@@ -303,13 +318,16 @@ Imported import_deepspeed(std::string_view text, const std::string& file, const 
         fault.message = "a DeepSpeed config is a JSON object";
         out.errors.push_back(std::move(fault));
         out.unreadable = true;
-        return out;
+        return {};
     }
     std::vector<Setting> settings;
     flatten(parsed.value, "", settings);
-    Sheet sheet(file, std::move(settings), out, true);
+    return settings;
+}
+
+void map_config(Sheet& sheet, const Ranks& ranks, const Wishes& wishes) {
     DeepSpeedFacts facts;
-    map_ranks(sheet, wishes, facts);
+    map_ranks(sheet, ranks, facts);
     map_zero(sheet, facts);
     map_batch(sheet, facts);
     map_precision(sheet, facts);
@@ -317,6 +335,64 @@ Imported import_deepspeed(std::string_view text, const std::string& file, const 
     map_schedule(sheet);
     map_communication(sheet, facts);
     map_rest(sheet, wishes);
+}
+
+}  // namespace
+
+Imported import_deepspeed(std::string_view text, const std::string& file, const Wishes& wishes) {
+    Imported out;
+    std::vector<Setting> settings = read_config(text, file, out);
+    if (!out.errors.empty()) return out;
+    Sheet sheet(file, std::move(settings), out, true);
+    map_config(sheet, {wishes.gpus, "--gpus", "a DeepSpeed config does not say the ranks"}, wishes);
+    sheet.settle(deepspeed_ignored(), deepspeed_unsupported());
+    return out;
+}
+
+Imported import_deepspeed_run(std::string_view text, const std::string& file, const Launch& launch,
+                              const Wishes& wishes) {
+    Imported out;
+    std::vector<Setting> settings = read_config(text, file, out);
+    if (!out.errors.empty()) return out;
+    fill_automatic(settings, launch.options);
+    for (const auto* more : {&launch.launchers, &launch.options})
+        settings.insert(settings.end(), more->begin(), more->end());
+    Sheet sheet(file, std::move(settings), out, true);
+    const Launched launched = launched_ranks(sheet);
+    Ranks ranks = {launched.ranks, launched.from, "no launcher says the ranks"};
+    if (wishes.gpus) ranks = {wishes.gpus, "--gpus", ""};
+    map_config(sheet, ranks, wishes);
+    for (const Setting& setting : launch.launchers)
+        if (!sheet.used(setting.key) || !ranks.count || wishes.gpus)
+            sheet.ignore(setting.key, "how ranks are started");
+    settle_program(sheet);
+    return out;
+}
+
+Imported import_engine(std::string_view text, const std::string& file,
+                       const EngineSurroundings& known) {
+    Imported out;
+    std::vector<Setting> settings = read_config(text, file, out);
+    if (!out.errors.empty()) return out;
+    std::vector<std::string> programs;
+    bool batch = false;
+    for (const Setting& setting : settings) {
+        batch = batch || setting.key == kBatch || setting.key == kMicro;
+        for (const char* begin : {"optimizer.", "scheduler.", "tensor_parallel.",
+                                  "sequence_parallel_size", "gradient_accumulation_steps"})
+            if (setting.key.rfind(begin, 0) == 0) programs.push_back(setting.key);
+    }
+    Sheet sheet(file, std::move(settings), out, true);
+    DeepSpeedFacts facts;
+    facts.data = known.data;
+    map_zero(sheet, facts);
+    if (batch) map_batch(sheet, facts);
+    map_precision(sheet, facts, known.precision);
+    sheet.copy({"gradient_clipping", "training.optimizer.clip_norm", Kind::number, "0.0"});
+    map_communication(sheet, facts);
+    map_activations(sheet);
+    for (const std::string& key : programs)
+        if (!sheet.used(key)) sheet.ignore(key, "the program's own options decide");
     sheet.settle(deepspeed_ignored(), deepspeed_unsupported());
     return out;
 }

@@ -7,6 +7,7 @@
 #include "plan/scenario/import/megatron.hpp"
 #include "plan/scenario/import/nanotron.hpp"
 #include "plan/scenario/import/nemo.hpp"
+#include "plan/scenario/import/nemo_recipe.hpp"
 #include "plan/scenario/import/torchtitan.hpp"
 #include "plan/scenario/schema.hpp"
 #include "plan/scenario/suggest.hpp"
@@ -28,6 +29,7 @@ constexpr Reader kReaders[] = {
     {"torchtitan", Format::torchtitan, "torchtitan config", ".toml", import_torchtitan},
     {"nanotron", Format::nanotron, "nanotron config", ".yaml", import_nanotron},
     {"nemo", Format::nemo, "NeMo config", ".yaml", import_nemo},
+    {"nemo-recipe", Format::nemo_recipe, "NeMo recipe", ".py", import_nemo_recipe},
     {"huggingface", Format::huggingface, "Hugging Face model", ".json", import_huggingface},
 };
 
@@ -102,6 +104,7 @@ Format guess_format(std::string_view text, const std::string& file) {
     for (const char* section : {"\n[model]", "\n[training]", "\n[parallelism]"})
         if (('\n' + std::string(text)).find(section) != std::string::npos)
             return Format::torchtitan;
+    if (is_nemo_recipe(text)) return Format::nemo_recipe;
     if (has_line(text, "parallelism:") && has_line(text, "tokens:")) return Format::nanotron;
     return Format::megatron;
 }

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "plan/scenario/import/deepspeed.hpp"
+#include "plan/scenario/import/deepspeed_script.hpp"
 #include "plan/scenario/import/launch.hpp"
 #include "plan/scenario/import/megatron_parts.hpp"
 #include "plan/scenario/import/megatron_rows.hpp"
@@ -30,8 +32,11 @@ constexpr const char* kOf2021[] = {"--checkpoint-activations",
 void map_framework(Sheet& sheet, MegatronFacts& facts) {
     const auto old = std::find_if(std::begin(kOf2021), std::end(kOf2021),
                                   [&](const char* option) { return sheet.has(option); });
-    facts.of_2021 = old != std::end(kOf2021);
-    if (facts.of_2021)
+    const bool engine = sheet.has("--deepspeed");
+    facts.of_2021 = engine || old != std::end(kOf2021);
+    if (engine)
+        sheet.put_usual("training.framework", "megatron-deepspeed", "--deepspeed");
+    else if (facts.of_2021)
         sheet.put("training.framework", "megatron-2021", *old,
                   "an option of Megatron-LM before Megatron Core");
     else
@@ -85,18 +90,29 @@ void leave_launchers(Sheet& sheet, const std::vector<Setting>& launchers) {
         if (!sheet.used(setting.key)) sheet.ignore(setting.key, "how ranks are started");
 }
 
-void note_surroundings(const ShellScript& script, Sheet& sheet, Imported& out) {
+void note_surroundings(const ShellScript& script, Imported& out) {
     for (const ShellWord& word : script.environment) {
         const std::size_t equals = word.text.find('=');
         out.ignored.push_back({word.text.substr(0, equals), word.text.substr(equals + 1),
                                "a variable of the environment"});
     }
+}
+
+void note_undecided(const ShellScript& script, Sheet& sheet) {
     for (const Undecided& added : script.undecided)
         for (const Setting& setting : split_options(added.words))
             sheet.settle_undecided(
                 setting, fmt::format("added under a condition in line {}", setting.line),
                 megatron_ignored(), megatron_unsupported(),
                 is_of_megatron_model(setting.key) ? Changes::model : Changes::cost);
+}
+
+// Whether the options are those of Megatron's programs, which spell words apart with "-".
+bool is_megatron(const Launch& launch) {
+    return std::any_of(launch.options.begin(), launch.options.end(), [](const Setting& option) {
+        return is_of_megatron_model(option.key) || option.key == "--micro-batch-size" ||
+               option.key == "--seq-length" || option.key == "--tensor-model-parallel-size";
+    });
 }
 
 void map_all(Sheet& sheet, const Wishes& wishes) {
@@ -112,16 +128,6 @@ void map_all(Sheet& sheet, const Wishes& wishes) {
     map_framework(sheet, facts);
     map_megatron_optimizer(sheet, facts);
     map_megatron_kernels(sheet, facts);
-}
-
-// The parsers of the other formats see to it themselves.
-bool is_utf8(std::string_view text) {
-    try {
-        Json(text).dump();
-        return true;
-    } catch (const Json::type_error&) {
-        return false;
-    }
 }
 
 Diagnostic fault_of(const ShellError& error, const std::string& file) {
@@ -142,15 +148,23 @@ Imported import_megatron(std::string_view text, const std::string& file, const W
         if (!is_utf8(text)) throw ShellError(1, 1, "not text in UTF-8");
         const ShellScript script = read_shell(text);
         Launch launch = find_launch(script);
+        const auto engine = find_engine_config(launch, script, file, wishes);
+        if (engine && engine->fault.empty() && !is_megatron(launch)) {
+            out = import_deepspeed_run(engine->text, engine->file, launch, wishes);
+            note_surroundings(script, out);
+            return out;
+        }
         check_program(launch.program, out);
         std::vector<Setting> all = launch.launchers;
         all.insert(all.end(), launch.options.begin(), launch.options.end());
         Sheet sheet(file, std::move(all), out);
         map_all(sheet, wishes);
+        map_engine(sheet, engine, out);
         leave_launchers(sheet, launch.launchers);
         leave_unread(sheet, launch.options);
         sheet.settle(megatron_ignored(), megatron_unsupported());
-        note_surroundings(script, sheet, out);
+        note_surroundings(script, out);
+        note_undecided(script, sheet);
     } catch (const ShellError& error) {
         out.unreadable = true;
         out.errors.push_back(fault_of(error, file));

@@ -196,10 +196,18 @@ void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& fac
     facts.tensor = copied_degree(sheet, "--tensor-model-parallel-size", "layout.tensor_parallel");
     facts.pipeline =
         copied_degree(sheet, "--pipeline-model-parallel-size", "layout.pipeline_parallel");
-    facts.context = copied_degree(sheet, "--context-parallel-size", "layout.context_parallel");
+    // Megatron's fork with DeepSpeed has Ulysses' ranks for a context.
+    const bool ulysses = sheet.has("--ds-sequence-parallel-size");
+    facts.context =
+        copied_degree(sheet, ulysses ? "--ds-sequence-parallel-size" : "--context-parallel-size",
+                      "layout.context_parallel");
     facts.data = settle_data_parallel(sheet, ranks_of(sheet, wishes), facts.tensor, facts.pipeline,
                                       facts.context);
-    map_context(sheet, facts);
+    if (ulysses && facts.context > 1)
+        sheet.put("layout.context_algorithm", "all_to_all", "--ds-sequence-parallel-size",
+                  "DeepSpeed-Ulysses");
+    else
+        map_context(sheet, facts);
     const bool sequence = sheet.flag({"--sequence-parallel"});
     if (sequence && facts.tensor == 1)
         sheet.ignore("--sequence-parallel", "Megatron-LM turns it off at tensor parallel 1");

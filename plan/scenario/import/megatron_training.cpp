@@ -95,7 +95,8 @@ void map_attention(Sheet& sheet, const MegatronFacts& facts) {
         sheet.word({"--attention-backend"}, {"auto", "flash", "fused", "unfused", "local"});
     const auto implementation =
         sheet.word({"--transformer-impl"}, {"transformer_engine", "local", "inference_optimized"});
-    const bool flash_asked = sheet.flag({"--use-flash-attn"});
+    const bool flash_asked =
+        sheet.flag({"--use-flash-attn", "--use-flash-attn-v1", "--use-flash-attn-v2"});
     bool flash = flash_asked || (!facts.of_2021 && implementation != "local");
     std::string from = flash_asked      ? "--use-flash-attn"
                        : implementation ? "--transformer-impl"

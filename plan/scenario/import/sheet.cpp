@@ -63,6 +63,15 @@ bool same(const Json& left, const Json& right) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+    try {
+        Json(text).dump();
+        return true;
+    } catch (const Json::type_error&) {
+        return false;
+    }
+}
+
 Sheet::Sheet(std::string file, std::vector<Setting> settings, Imported& out, bool automatic)
     : file_(std::move(file)), out_(out), automatic_(automatic) {
     std::map<std::string_view, std::size_t> last_of;

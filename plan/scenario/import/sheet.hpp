@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct Row {
     const char* neutral = nullptr;  // JSON text of the value at which it changes no step
     Changes changes = Changes::cost;
 };
+
+// Whether a text can be said in messages and written as JSON. Parsers of JSON, TOML and YAML see to
+// it themselves.
+bool is_utf8(std::string_view text);
 
 class Sheet {
   public:

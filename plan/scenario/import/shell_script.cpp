@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "plan/scenario/import/shell_arithmetic.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kMostWords = 1u << 16;
 constexpr std::size_t kMostText_bytes = 1u << 20;
 constexpr int kMostCommands = 1 << 14;
+constexpr std::size_t kMostFiles = 64;
 constexpr int kDeepestCommand = 64;  // conditions within conditions, functions within functions
 
 using Words = std::vector<ShellWord>;
@@ -57,12 +59,20 @@ class Script {
         }
     };
 
+    // The file that a command writes to.
+    struct Target {
+        ShellWord name;
+        bool appends = false;
+    };
+
     // A text behind the line that a << stands in.
     struct HereDocument {
         std::string end;
         bool strips_tabs = false;
-        bool quoted = false;     // nothing in it is expanded
-        bool commands = false;   // a shell reads it
+        bool quoted = false;    // nothing in it is expanded
+        bool commands = false;  // a shell reads it
+        std::optional<Target> target = std::nullopt;
+        bool certain = true;     // as WrittenFile has it
         ShellCursor start = {};  // for messages
     };
 
@@ -134,14 +144,73 @@ class Script {
             if (!next.empty() && next.back() == '\r') next.pop_back();
             if (document.strips_tabs) next.erase(0, next.find_first_not_of('\t'));
             if (next == document.end) break;
-            for (std::size_t at = 0; !document.quoted && at < next.size(); ++at)
-                if (next[at] == '\\' && at + 1 < next.size() && next[at + 1] == '$')
-                    next.erase(at, 1);
             text += next + '\n';
         }
+        if (document.target) write_document(document, text, line);
         if (!document.commands) return;
+        for (std::size_t at = 0; !document.quoted && at + 1 < text.size(); ++at)
+            if (text[at] == '\\' && text[at + 1] == '$') text.erase(at, 1);
         texts_.push_back(std::move(text));
         run_at({texts_.back(), 0, line, 0}, [&] { list({}); });
+    }
+
+    void write_document(const HereDocument& document, const std::string& text, int line) {
+        WrittenFile file = {document.target->name, document.quoted ? text : "", line,
+                            document.certain, ""};
+        try {
+            ShellCursor inner = {text, 0, line, 0};
+            if (!document.quoted) file.text = ShellWords(inner, variables_).read_document();
+        } catch (const ShellError& error) {
+            file.fault = fmt::format("line {}: {}", error.line, error.what());
+        }
+        write_file(std::move(file), document.target->appends);
+    }
+
+    void write_file(WrittenFile file, bool appends) {
+        const auto same =
+            std::find_if(out_.files.begin(), out_.files.end(),
+                         [&](const WrittenFile& one) { return one.name == file.name; });
+        if (same == out_.files.end()) {
+            if (out_.files.size() < kMostFiles) out_.files.push_back(std::move(file));
+            return;
+        }
+        if (!file.certain || (appends && !same->certain)) {
+            same->certain = false;
+        } else if (!appends) {
+            *same = std::move(file);
+        } else if (same->text.size() + file.text.size() > kMostText_bytes) {
+            same->fault = "it is longer than 1 MiB";
+        } else {
+            same->text += file.text;
+            if (same->fault.empty()) same->fault = file.fault;
+        }
+    }
+
+    // `cat > NAME <<EOF`, `tee NAME <<EOF`: what stands in the text is what the file holds.
+    std::optional<Target> copied_to(const Words& read) const {
+        if (read.empty()) return std::nullopt;
+        const std::string& name = read[0].text;
+        if (name == "cat" && (read.size() == 1 || (read.size() == 2 && read[1].text == "-")))
+            return target_;
+        if (name != "tee" || read.size() < 2) return std::nullopt;
+        const bool appends = read[1].text == "-a";
+        const std::size_t at = appends ? 2 : 1;
+        if (read.size() != at + 1 || read[at].text[0] == '-') return std::nullopt;
+        return Target{read[at], appends};
+    }
+
+    // `echo "…" > NAME`.
+    void note_echo(const Words& read) {
+        if (!target_ || read.empty() || read[0].text != "echo") return;
+        const std::size_t first = read.size() > 1 && read[1].text == "-n" ? 2 : 1;
+        WrittenFile file = {target_->name, "", read[0].line, unsure_ == 0, ""};
+        for (std::size_t i = first; i < read.size(); ++i) {
+            file.text += (i == first ? "" : " ") + read[i].text;
+            if (read[i].open) file.fault = "what echo writes there is not settled in this file";
+            if (file.text.size() > kMostText_bytes) file.fault = "it is longer than 1 MiB";
+        }
+        if (first == 1) file.text += '\n';
+        write_file(std::move(file), target_->appends);
     }
 
     // Reads elsewhere for a while.
@@ -211,6 +280,7 @@ class Script {
         const bool both = cursor_.peek() == '&' && cursor_.peek(1) == '>';
         const char c = both ? '>' : cursor_.peek(digits);
         if (c != '>' && c != '<') return false;
+        const bool output = c == '>' && (digits == 0 || (digits == 1 && cursor_.peek() == '1'));
         for (std::size_t i = 0; i < digits + (both ? 1 : 0); ++i)
             cursor_.take();
         if (cursor_.peek(1) == '(') {
@@ -240,10 +310,16 @@ class Script {
             return true;
         }
         cursor_.take();
-        while (cursor_.peek() == '>' || cursor_.peek() == '&' || cursor_.peek() == '|')
+        bool appends = false, copies = false;
+        for (char next = cursor_.peek(); next == '>' || next == '&' || next == '|';
+             next = cursor_.peek()) {
+            appends = appends || next == '>';
+            copies = copies || next == '&';
             cursor_.take();
+        }
         skip_blanks();
-        words(true);
+        const Words file = words(true);
+        if (output && !copies && file.size() == 1) target_ = {file[0], appends};
         return true;
     }
 
@@ -385,7 +461,9 @@ class Script {
             cursor_.fail("variables of more than 1 MiB before a condition");
         const bool ended = ended_, returned = returned_;
         variables_ = all.base;
+        ++unsure_;
         run();
+        --unsure_;
         if (ended_ == ended && returned_ == returned) all.ends.push_back(variables_);
         all.returns = all.returns || returned_ != returned;
         ended_ = ended;
@@ -693,6 +771,7 @@ class Script {
     Truth simple() {
         if (++commands_ > kMostCommands) cursor_.fail("more than 16,384 commands are run");
         const std::size_t documents = documents_.size();
+        target_.reset();
         Words read;
         std::vector<Assignment> before;
         bool exporting = false;
@@ -725,11 +804,15 @@ class Script {
             if (read.size() > kMostWords) cursor_.fail("a command of more than 65,536 words");
         }
         if (!runs()) return std::nullopt;
-        for (std::size_t i = documents; i < documents_.size(); ++i)
+        for (std::size_t i = documents; i < documents_.size(); ++i) {
             documents_[i].commands =
                 std::any_of(read.begin(), read.end(), [](const ShellWord& word) {
                     return is_one_of(word.text, {"bash", "sh", "sbatch"});
                 });
+            if (i + 1 == documents_.size()) documents_[i].target = copied_to(read);
+            documents_[i].certain = unsure_ == 0;
+        }
+        if (documents == documents_.size()) note_echo(read);
         return finish(std::move(read), std::move(before), exporting);
     }
 
@@ -775,10 +858,12 @@ class Script {
     ShellScript out_;
     std::map<std::string, ShellCursor> functions_;  // where their bodies begin
     std::vector<HereDocument> documents_;           // whose texts begin behind this line
+    std::optional<Target> target_;                  // of the command that is read
     std::deque<std::string> texts_;                 // of here-documents that are run
     std::vector<std::string> locals_;               // of the function that is run
     std::string asked_;                             // the variable whose absence was tested last
     int skipping_ = 0;
+    int unsure_ = 0;  // branches, one in another, that are run though none may be taken
     int depth_ = 0;
     int commands_ = 0;
     bool ended_ = false;     // exit

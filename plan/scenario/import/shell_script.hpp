@@ -29,11 +29,25 @@ struct Undecided {
     int line = 0;
 };
 
+// A file that the script writes itself: `cat > NAME <<EOF`, `echo "…" > NAME`. What only a run can
+// tell of its text stands between kOpens and kCloses.
+struct WrittenFile {
+    ShellWord name;
+    std::string text;
+    int line = 0;         // where the text begins
+    bool certain = true;  // no condition that is not settled decides about it
+    std::string fault;    // why the text is not read; empty where it is
+};
+// Characters that Unicode leaves to private use.
+inline constexpr std::string_view kOpens = "\xee\x80\x80";
+inline constexpr std::string_view kCloses = "\xee\x80\x81";
+
 struct ShellScript {
     std::vector<std::vector<ShellWord>> commands;  // in their order; none is empty
     std::vector<ShellWord> batch;                  // options of #SBATCH comments
     std::vector<ShellWord> environment;            // "NAME=value", exported or before a command
     std::vector<Undecided> undecided;
+    std::vector<WrittenFile> files;  // as the last command that writes each leaves it
 };
 
 // What is no shell text, or goes beyond what is read here.

@@ -95,6 +95,28 @@ std::vector<ShellWord> ShellWords::read(bool split) {
     return std::move(done_);
 }
 
+std::string ShellWords::read_document() {
+    marks_ = true;
+    while (!cursor_.done()) {
+        const char c = cursor_.peek();
+        if (c == '$') {
+            expansion(true, false);
+        } else if (c == '`') {
+            backticks();
+        } else if (c == '\\') {
+            cursor_.take();
+            if (cursor_.takes("\n")) continue;
+            const char next = cursor_.peek();
+            if (next != '\\' && next != '$' && next != '`') add('\\');
+            if (!cursor_.done()) add(cursor_.take());
+        } else {
+            add(cursor_.take());
+        }
+    }
+    end_word();
+    return done_.empty() ? "" : done_[0].text;
+}
+
 void ShellWords::add(char c) {
     if (!begun_) word_.line = cursor_.line;
     begun_ = true;
@@ -109,7 +131,10 @@ void ShellWords::add(const ShellWord& word, bool split) {
         begun_ = true;
         if (word_.text.size() + word.text.size() > kLongestWord_bytes)
             cursor_.fail("a word of more than 64 KiB: not a command line");
+        const bool marked = marks_ && word.open;
+        if (marked) word_.text += kOpens;
         word_.text += word.text;
+        if (marked) word_.text += kCloses;
         word_.open = word_.open || word.open;
         return;
     }

@@ -40,6 +40,9 @@ class ShellWords {
     // none or several.
     std::vector<ShellWord> read(bool split);
 
+    // The text up to its end as a here-document has it: expansions, but no quotes.
+    std::string read_document();
+
     // What ${NAME:=value} has given to variables that were not set.
     const ShellVariables& assigned() const { return assigned_; }
 
@@ -68,6 +71,7 @@ class ShellWords {
     std::vector<ShellWord> done_;
     ShellWord word_;
     bool begun_ = false;  // word_ is one even if it is empty
+    bool marks_ = false;  // what is open stands between kOpens and kCloses
 };
 
 // The text of a variable that has one word which is known.

@@ -242,6 +242,54 @@ TEST(Records, AnUnknownWordIsANamedDefault) {
     }
 }
 
+// Switches and free text that no rule knows are named and widen; degrees and other runs are
+// refused.
+TEST(Records, AnUnknownSwitchOfTheSoftwareIsANamedDefault) {
+    const nlohmann::json plain = first_record();
+    const auto validated = [&](const char* key, const nlohmann::json& value) {
+        nlohmann::json record = plain;
+        record["layout"][key] = value;
+        return validate(nlohmann::json::array({record}));
+    };
+    const ValidatedRow stated = validate(nlohmann::json::array({plain})).rows.at(0);
+    const std::pair<const char*, nlohmann::json> taken[] = {
+        {"flags", "use_new_loader=1; pinned cores"},
+        {"flags", {"--use-cpu-initialization", "tf32 off"}},
+        {"fancy_kernels", true},
+        {"data_loader", "mosaic"}};
+    for (const auto& [key, value] : taken) {
+        const Validation validation = validated(key, value);
+        ASSERT_EQ(validation.rows.size(), 1U) << key << ": " << validation.skipped[0].why;
+        const ValidatedRow& row = validation.rows[0];
+        ASSERT_EQ(row.assumed.size(), 1U) << key;
+        EXPECT_EQ(row.assumed[0].rfind(key, 0), 0U) << row.assumed[0];
+        EXPECT_NE(row.assumed[0].find("without effect"), std::string::npos);
+        EXPECT_EQ(row.predicted_s, stated.predicted_s);
+        EXPECT_LT(row.low_s, stated.low_s);
+        EXPECT_GT(row.high_s, stated.high_s);
+        EXPECT_EQ(summarise_time(validation, Rows::trusted).n, 0);
+    }
+    // What the rules know is no default, in a text with what they do not know either.
+    EXPECT_TRUE(validated("flags", "--overlap-grad-reduce; foo=1").rows.at(0).assumed.empty());
+    const std::pair<const char*, nlohmann::json> refused[] = {{"flags", "expert_shards=4"},
+                                                              {"flags", "cpu-offload on"},
+                                                              {"flags", "8"},
+                                                              {"unknown_parallel_size", "four"},
+                                                              {"spp", 4},
+                                                              {"weights_int8", true}};
+    for (const auto& [key, value] : refused) {
+        const Validation validation = validated(key, value);
+        ASSERT_EQ(validation.skipped.size(), 1U) << key << value;
+        EXPECT_NE(validation.skipped[0].why.find(key), std::string::npos);
+    }
+}
+
+TEST(Records, AWholeNumberMayBeWrittenWithAPoint) {
+    nlohmann::json record = first_record();
+    record["layout"]["micro_batch"] = record["layout"]["micro_batch"].get<double>();
+    EXPECT_EQ(validate(nlohmann::json::array({record})).rows.size(), 1U);
+}
+
 // The interval of a default holds that of the same run whose fact is stated to be the default's.
 TEST(Records, ADefaultHasAWiderInterval) {
     nlohmann::json record = first_record();

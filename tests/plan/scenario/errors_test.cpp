@@ -89,5 +89,29 @@ TEST(ErrorsPage, ListsEveryCodeThatAMessageHas) {
     }
 }
 
+// Qwen3-235B's record of 131,072 tokens in context groups of 8: a rank has an eighth of them.
+TEST(SizeRules, CountARanksPartOfTheContext) {
+    const auto errors = [](int context) {
+        const std::string scenario =
+            R"({"model": {"model_type": "megatron", "num_layers": 8, "hidden_size": 65536,
+                "num_attention_heads": 512, "vocab_size": 1000, "max_position_embeddings": 33554432,
+                "position_embedding_type": "rope"},
+                "cluster": {"nodes": 64, "devices_per_node": 8, "device": "h100-sxm"},
+                "layout": {"context_parallel": )" +
+            std::to_string(context) +
+            R"(, "data_parallel": 1, "global_batch_size": 1},
+                "training": {"sequence_length": 33554432, "attention_kernel": "flash"}})";
+        std::string codes;
+        for (const Diagnostic& fault :
+             read_scenario_text(scenario, "long.json", "", {}, (kGolden / "library").string())
+                 .errors)
+            if (fault.code == "S030") codes += fault.message;
+        return codes;
+    };
+    // 33,554,432 tokens · 8 layers · at least (16 + 6·3) · 65,536 elements: 6·10^14.
+    EXPECT_EQ(errors(1), "larger activations than can be counted");
+    EXPECT_EQ(errors(64), "");
+}
+
 }  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan
