@@ -10,6 +10,7 @@
 #include <set>
 
 #include "calib/compare/recorded_match.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
@@ -77,6 +78,12 @@ class ImportTrace : public Subcommand {
                     "Write the plan's ops as they were measured: simulate --costs prices by them")
             ->type_name("FILE");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "step.time_s,matched,unmatched", true},
+                      {"ranks", "/ranks", "file,rank,device"},
+                      {"kinds", "/ranks/*/kinds", "rank,kind,count"},
+                      {"beside", "/ranks/*/beside", "rank,kind,recorded"},
+                      {"unmatched", "/ranks/*/unmatched_names", "rank,name,kind"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -100,6 +107,7 @@ class ImportTrace : public Subcommand {
             hold_against(*beside);
         }
         console.out << (json_ ? json_of(beside) : text_of(beside, console));
+        csv_.write([&] { return json_of(beside); });
         if (beside && !output_.empty()) {
             std::vector<const RecordedRank*> ranks;
             for (const RecordedRank& rank : ranks_)
@@ -407,6 +415,7 @@ class ImportTrace : public Subcommand {
     OutputPath output_;
     std::vector<RecordedRank> ranks_;
     bool numbered_ = false;
+    CsvOutput csv_;
     bool json_ = false;
 };
 
