@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -82,7 +81,7 @@ class TableReader {
         : table_(table), first_(parts_of_text(table.begins, ',')) {
         for (const CsvTable& other : tables)
             for (const std::string& pointer : parts_of_text(other.pointers, ' '))
-                places_.insert(pointer);
+                taken_.push_back(parts_of_text(pointer, '/'));
         for (const std::string& column : first_)
             csv_.column(column);
     }
@@ -156,7 +155,7 @@ class TableReader {
         for (const auto& [key, value] : object.items()) {
             const std::string there = place + '/' + key;
             // A scenario is what was asked, and can be given back as it stands.
-            if (key == "scenario" || places_.count(there) > 0) continue;
+            if (key == "scenario" || is_rows_of_a_table(there)) continue;
             if (value.is_object()) {
                 add_members(value, before + key + '.', there);
             } else if (is_interval(key, value)) {
@@ -169,9 +168,22 @@ class TableReader {
         }
     }
 
+    bool is_rows_of_a_table(const std::string& place) {
+        const auto [found, is_new] = is_taken_.emplace(place, false);
+        if (!is_new) return found->second;
+        const std::vector<std::string> steps = parts_of_text(place, '/');
+        const auto leads_there = [&](const std::vector<std::string>& pointer) {
+            return std::equal(
+                steps.begin(), steps.end(), pointer.begin(), pointer.end(),
+                [](const auto& step, const auto& any) { return any == "*" || step == any; });
+        };
+        return found->second = std::any_of(taken_.begin(), taken_.end(), leads_there);
+    }
+
     const CsvTable& table_;
     std::vector<std::string> first_;
-    std::set<std::string> places_;  // of rows of any table
+    std::vector<std::vector<std::string>> taken_;  // where rows of tables are, step by step
+    std::map<std::string, bool> is_taken_;         // places that have been asked for
     GrowingCsv csv_;
 };
 
@@ -237,8 +249,9 @@ void CsvOutput::declare(CLI::App& app, CommandFiles& files, std::vector<CsvTable
     for (const CsvTable& table : tables_)
         names.push_back(table.name);
     app.add_option("--table", chosen_, "With --csv: this table alone")
-        ->type_name("WORD")
-        ->check(CLI::IsMember(names).description(""))
+        ->type_name("NAME")
+        ->option_text("NAME")
+        ->check(CLI::IsMember(names))
         ->check(completed_by(names_of(tables_)))
         ->needs(csv);
 }

@@ -239,11 +239,12 @@ std::vector<Case> Outputs::cases() const {
     Words of_recorded = kOfScenario;
     of_recorded.push_back("recorded.json");
     for (const char* ending : {"orrery", "pftrace", "json"})
-        all.push_back({"import-trace",
-                       {at("recorded.json"), "--scenario", at("run.json")},
-                       {{"--output", fmt::format("out.{}", ending)}, {"--csv", "tables"}},
-                       fmt::format("trace.{}", ending),
-                       of_recorded});
+        all.push_back(
+            {"import-trace",
+             {at("recorded.json"), "--scenario", at("run.json")},
+             {{"--output", fmt::format("out.{}", ending)}, {"--csv", "tables of import-trace"}},
+             fmt::format("trace.{}", ending),
+             of_recorded});
     all.push_back({"simulate",
                    {at("run.json")},
                    {{"--memory-snapshot", "out.pickle"}},
@@ -251,7 +252,7 @@ std::vector<Case> Outputs::cases() const {
                    kOfScenario});
     all.push_back({"launch",
                    {at("run.json"), "--for", "megatron"},
-                   {{"--output", "out.sh"}, {"--csv", "tables"}},
+                   {{"--output", "out.sh"}, {"--csv", "tables of launch"}},
                    "launched.sh",
                    kOfScenario});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
@@ -274,7 +275,7 @@ std::vector<Case> Outputs::cases() const {
                    of_scenario});
     all.push_back({"search",
                    {at("run.json"), "--vary", "layout.zero_stage=0,1"},
-                   {{"--write", "out.json"}, {"--csv", "tables"}},
+                   {{"--write", "out.json"}, {"--csv", "tables of search"}},
                    "scenario",
                    kOfScenario});
     all.push_back({"init",
@@ -295,7 +296,7 @@ std::vector<Case> Outputs::cases() const {
     all.push_back({"size",
                    {at("run.json"), "--tokens", "1e6", "--gpus", "8", "--set",
                     "layout.tensor_parallel=auto", "--set", "layout.global_batch_size=8"},
-                   {{"--svg", "out.svg"}, {"--csv", "tables"}},
+                   {{"--svg", "out.svg"}, {"--csv", "tables of size"}},
                    "chart.svg",
                    kOfScenario});
     all.push_back({"train",
@@ -308,7 +309,7 @@ std::vector<Case> Outputs::cases() const {
     all.push_back({"fit",
                    {at("sources/sheet.json"), "--gemm", at("gemm.csv"), "--attention",
                     at("attention.csv"), "--collectives", at("collectives.csv")},
-                   {{"--output", "out.json"}, {"--csv", "tables"}},
+                   {{"--output", "out.json"}},
                    "profile",
                    {"sources/sheet.json", "a100-80gb-sxm.json", "gemm.csv", "attention.csv",
                     "collectives.csv"}});
@@ -316,7 +317,7 @@ std::vector<Case> Outputs::cases() const {
                    {at("ds.json"), "--model", at("parts/llama.json"), "--cluster",
                     at("parts/a100.json"), "--gpus", "8", "--set", "training.sequence_length=4096",
                     "--set", "training.framework=orrery"},
-                   {{"--output", "out.json"}, {"--csv", "tables"}},
+                   {{"--output", "out.json"}, {"--csv", "tables of import"}},
                    "scenario",
                    {"ds.json", "parts/llama.json", "parts/a100.json"}});
     all.push_back({"train",
@@ -347,7 +348,11 @@ std::vector<Case> Outputs::cases() const {
                    kOfScenario});
     // Tables alone, into a folder.
     const auto tables = [&](const char* subcommand, const Words& words, Words reads) {
-        all.push_back({subcommand, words, {{"--csv", "tables"}}, "", std::move(reads)});
+        all.push_back({subcommand,
+                       words,
+                       {{"--csv", std::string("tables of ") + subcommand}},
+                       "",
+                       std::move(reads)});
     };
     tables("explain", {at("run.json"), "--costs", at("costs.json")}, of_scenario);
     tables("goodput", {at("run.json")}, kOfScenario);
@@ -362,6 +367,12 @@ std::vector<Case> Outputs::cases() const {
     tables("doctor", {}, {});
     tables("calibrate", {"--runs", at("records.json")}, {"records.json"});
     tables("calibrate", {"--from-trace", at("costs.json")}, {"costs.json"});
+    // Onto a table that is read.
+    all.push_back({"fit",
+                   {at("sources/sheet.json"), "--gemm", at("gemm.csv"), "--table", "families"},
+                   {{"--csv", "out.csv"}},
+                   "",
+                   {"sources/sheet.json", "a100-80gb-sxm.json", "gemm.csv"}});
     // Their inputs.
     write_scenario();
     write("jobs.json", shipped("jobs/four-7b-on-64-nodes.json"));
