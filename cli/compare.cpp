@@ -62,6 +62,7 @@ class Compare : public Subcommand {
         csv_.declare(app, files(),
                      {{"summary", "", "step.predicted_s,step.measured_s", true},
                       {"accounts", "/accounts", "account,predicted_s,measured_s"},
+                      {"communication", "/communication", "group,predicted_s,measured_s"},
                       {"kinds", "/kinds", "kind,predicted_s,measured_s"},
                       {"ops", "/ops", "block,label,kind"},
                       {"streams", "/streams", "stream,predicted_s,measured_s"},

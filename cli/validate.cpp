@@ -43,6 +43,7 @@ class Validate : public Subcommand {
             app.add_flag("--json", json_, "Print rows, skipped rows and summaries as JSON");
         csv_.declare(app, files(),
                      {{"rows", "/rows", "id,measured_s,predicted_s"},
+                      {"sources", "/sources", "source,n,mean_abs_error_pct"},
                       {"skipped", "/skipped", "id,why"},
                       {"errors",
                        "/summary/step_time /summary/memory /summary_trusted/step_time "

@@ -2,7 +2,10 @@
 #include "cli/csv_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -314,6 +317,34 @@ TEST_F(CsvOutputs, HoldEveryNumberOfTheJson) {
         std::set_difference(in_json.begin(), in_json.end(), in_tables.begin(), in_tables.end(),
                             std::back_inserter(missing));
         EXPECT_THAT(missing, ElementsAre());
+    }
+}
+
+// Rows carry their source, so that a mean by source is one over them.
+TEST_F(CsvOutputs, OfValidateSayHowFarOffSourcesAre) {
+    json records = json::array();
+    for (const char* file : {"published/torchtitan.json", "published/zero-bubble.json"})
+        for (int row = 0; row < 2; ++row)
+            records.push_back(
+                json::parse(content_of(shipped(file)))[static_cast<std::size_t>(row)]);
+    const Outcome outcome =
+        run({"validate", write("two.json", records.dump()), "--json", "--csv", at("tables/")});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::map<std::string, std::vector<double>> errors;
+    const json answer = json::parse(outcome.out);
+    for (const json& row : answer["rows"])
+        errors[row["source"]].push_back(std::abs(row["error_pct"].get<double>()));
+    ASSERT_EQ(errors.size(), 2u);
+    const std::vector<CsvRow> sources = parsed(content_of(at("tables/sources.csv")));
+    ASSERT_EQ(sources.size(), errors.size() + 1);
+    EXPECT_THAT(CsvRow(sources[0].begin(), sources[0].begin() + 3),
+                ElementsAre("source", "n", "mean_abs_error_pct"));
+    for (std::size_t i = 1; i < sources.size(); ++i) {
+        const std::vector<double>& of = errors.at(sources[i][0]);
+        EXPECT_EQ(sources[i][1], std::to_string(of.size()));
+        EXPECT_NEAR(std::stod(sources[i][2]),
+                    std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size()),
+                    1e-9);
     }
 }
 
