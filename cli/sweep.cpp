@@ -14,7 +14,7 @@
 #include "cli/progress.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
-#include "trace/formats/trace_file.hpp"
+#include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
 namespace {
