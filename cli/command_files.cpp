@@ -65,8 +65,9 @@ std::string complaint_about(const NamedOutput& output, bool forced, const char* 
     if (const std::string found = input(); !found.empty())
         return refused(fmt::format("{}; {} replaces it", found, word));
     if (objection.why.empty()) return "";
-    return refused(fmt::format("{}; {} {}", objection.why, word,
-                               output.kind.folder ? "writes into it" : "replaces it"));
+    return refused(
+        fmt::format("{}; {} {}", objection.why, word,
+                    output.kind.is_folder(output.path) ? "writes into it" : "replaces it"));
 }
 
 }  // namespace
@@ -76,8 +77,9 @@ Objection objection_to(const OutputKind& kind, const std::string& path) {
         if (const std::string why = kind.misnamed(path); !why.empty()) return {why};
     const auto there = status_of(path);
     if (!there) return {};
-    if (kind.folder && S_ISREG(there->st_mode)) return {"is a file, not a folder"};
-    if (!kind.folder && S_ISDIR(there->st_mode)) return {"is a folder, not a file"};
+    const bool folder = kind.is_folder(path);
+    if (folder && S_ISREG(there->st_mode)) return {"is a file, not a folder"};
+    if (!folder && S_ISDIR(there->st_mode)) return {"is a folder, not a file"};
     if (S_ISBLK(there->st_mode)) return {"is a disk, not a file"};
     // A pipe or a terminal has nothing to lose, as has an empty file.
     if (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode)) return {};

@@ -22,6 +22,10 @@ struct OutputKind {
     std::function<std::string(const std::string& path)> foreign;
     // What is wrong with a path itself, whatever stands there; may be null.
     std::function<std::string(const std::string& path)> misnamed = nullptr;
+    // Of what may be either, whether it is a folder at a path; null: `folder` says it of all.
+    std::function<bool(const std::string& path)> folder_at = nullptr;
+
+    bool is_folder(const std::string& path) const { return folder_at ? folder_at(path) : folder; }
 };
 
 // What speaks against writing an output to a path, apart from what is read; empty: nothing.

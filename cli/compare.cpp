@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/measured_costs.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
@@ -44,7 +45,8 @@ class Compare : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"compare scenarios/runs/tiny-gpt.json measured.orrery",
                 "compare run.json measured.orrery --set layout.zero_stage=1 --top 30",
-                "compare predicted.orrery measured.orrery --json"};
+                "compare predicted.orrery measured.orrery --json",
+                "compare run.json measured.orrery --csv ops.csv --table ops"};
     }
 
     void declare(CLI::App& app) override {
@@ -57,6 +59,14 @@ class Compare : public Subcommand {
                                      "A measured trace that prices the simulation of PREDICTED")
                           ->type_name("TRACE"));
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "step.predicted_s,step.measured_s", true},
+                      {"accounts", "/accounts", "account,predicted_s,measured_s"},
+                      {"communication", "/communication", "group,predicted_s,measured_s"},
+                      {"kinds", "/kinds", "kind,predicted_s,measured_s"},
+                      {"ops", "/ops", "block,label,kind"},
+                      {"streams", "/streams", "stream,predicted_s,measured_s"},
+                      {"storage", "/storage", "fact,predicted,measured"}});
         app.add_option("--top", top_, "Ops to list: of the text 10, of --json all, if not given")
             ->check(CLI::PositiveNumber)
             ->type_name("N");
@@ -84,6 +94,7 @@ class Compare : public Subcommand {
             top_,
             readable_scenario(predicted.trace)};
         console.out << (json_ ? comparison_json(report) : comparison_text(report, console));
+        csv_.write([&] { return comparison_json(report); });
         return kExitOk;
     }
 
@@ -131,6 +142,7 @@ class Compare : public Subcommand {
     ScenarioInput input_;
     std::string measured_;
     std::string costs_;
+    CsvOutput csv_;
     bool json_ = false;
     std::size_t top_ = 0;
 };

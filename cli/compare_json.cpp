@@ -68,6 +68,19 @@ Json ops_json(const std::vector<compare::OpComparison>& ops, std::size_t top) {
     return json;
 }
 
+// How long transfers take, hidden or not: of groups that have any.
+Json communication_json(const compare::Comparison& comparison) {
+    Json json = Json::object();
+    for (std::size_t a = 0; a < trace::kAccounts; ++a) {
+        const compare::TimePair& busy = comparison.communication[a];
+        if (busy.predicted_s == 0 && busy.measured_s == 0) continue;
+        constexpr std::size_t kPrefix = std::string_view("exposed_").size();
+        json[std::string(trace::name(static_cast<trace::Account>(a)).substr(kPrefix))] =
+            pair_json(busy);
+    }
+    return json;
+}
+
 // Of what either side says.
 Json storage_json(const compare::Comparison& comparison) {
     Json json = Json::object();
@@ -100,6 +113,7 @@ std::string comparison_json(const ComparisonReport& report) {
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         json["accounts"][std::string(trace::name(static_cast<trace::Account>(a)))] =
             pair_json(comparison.accounts[a]);
+    json["communication"] = communication_json(comparison);
     json["kinds"] = kinds_json(comparison.kinds);
     json["ops"] = ops_json(comparison.ops, report.top);
     for (std::size_t s = 0; s < plan::kStreams; ++s)

@@ -7,6 +7,7 @@
 
 #include "calib/compare/fit_constants.hpp"
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
@@ -112,6 +113,11 @@ class Constants : public Subcommand {
             ->allow_extra_args(false)
             ->check(completed_by(WordSource::settings));
         app.add_flag("--json", json_, "Print constants and errors as JSON");
+        csv_.declare(
+            app, files(),
+            {{"constants", "/constants", "key,prior"},
+             {"errors", "/before/training /before/held_out /after/training /after/held_out",
+              "rows,n", true}});
     }
 
     bool prints_json() const override { return json_; }
@@ -124,6 +130,7 @@ class Constants : public Subcommand {
         const compare::ConstantsFit fit =
             compare::fit_constants(records_path_, library_folder(), constants, overrides_);
         console.out << (json_ ? to_json(fit) : to_text(fit));
+        csv_.write([&] { return to_json(fit); });
         return kExitOk;
     }
 
@@ -131,6 +138,7 @@ class Constants : public Subcommand {
     std::string records_path_;
     std::vector<std::string> constants_;
     std::vector<std::string> overrides_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

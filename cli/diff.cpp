@@ -1,6 +1,7 @@
 // orrery diff: two scenarios, and why one takes longer than the other.
 #include <CLI/CLI.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/diff.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -36,6 +37,12 @@ class Diff : public Subcommand {
         a_.declare(app, files(), "A", "--set-a");
         b_.declare(app, files(), "B", "--set-b");
         app.add_flag("--json", json_, "Print one JSON object, with both resolved scenarios");
+        csv_.declare(app, files(),
+                     {{"summary", "", "step.a_s,step.b_s,step.difference_s", true},
+                      {"sides", "/a /b", "side,step_time_s", true},
+                      {"accounts", "/accounts", "account,a_s,b_s"},
+                      {"busy", "/busy", "kind,group,a_s"},
+                      {"keys", "/keys", "pointer,a,b"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -59,6 +66,7 @@ class Diff : public Subcommand {
                                 sim::difference_of(a.prediction, b.prediction),
                                 plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
         console.out << (json_ ? diff_json(report) : diff_text(report, console));
+        csv_.write([&] { return diff_json(report); });
         const bool fit_a = a.prediction.memory.verdict != sim::Verdict::exceeds;
         const bool fit_b = b.prediction.memory.verdict != sim::Verdict::exceeds;
         if (fit_a && fit_b) return kExitOk;
@@ -71,6 +79,7 @@ class Diff : public Subcommand {
   private:
     ScenarioInput a_;
     ScenarioInput b_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

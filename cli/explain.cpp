@@ -1,6 +1,7 @@
 // orrery explain: why the step takes as long as it does, and what would shorten it.
 #include <CLI/CLI.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/explain.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
@@ -28,6 +29,12 @@ class Explain : public Subcommand {
     void declare(CLI::App& app) override {
         input_.declare(app, files());
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "step.time_s,summary", true},
+                      {"critical_path", "/critical_path/parts", "account,kind,group,time_s"},
+                      {"stays", "/critical_path/stays", "from_s,to_s"},
+                      {"what_ifs", "/what_if", "name,step_time_s,gain_s"},
+                      {"prices", "/prices/kinds", "kind,over_model"}});
         files().reads(
             app.add_option("--costs", costs_file_,
                            "A measured trace that prices ops: why the run took as long as it did")
@@ -59,6 +66,7 @@ class Explain : public Subcommand {
             explained(report, name(), console, simulation.costs ? &*simulation.costs : nullptr);
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
+        csv_.write([&] { return explanation_json(explanation); });
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
         console.err << "orrery explain: the layout does not fit into the device's memory\n";
         return kExitInfeasible;
@@ -67,6 +75,7 @@ class Explain : public Subcommand {
   private:
     ScenarioInput input_;
     std::string costs_file_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

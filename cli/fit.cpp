@@ -1,9 +1,11 @@
 // orrery fit: a profile of a device from tables of measurements and a datasheet.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "calib/fit/fit_profile.hpp"
 #include "calib/fit/judge_transfer.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
@@ -27,6 +29,18 @@ std::string transfer_text(const fit::TransferReport& report) {
     }
     return "constants of " + report.from + " carried over to " + report.device +
            ", predicted / measured - 1\n" + table.text();
+}
+
+std::string transfer_json(const fit::TransferReport& report) {
+    nlohmann::ordered_json json = {{"from", report.from},
+                                   {"device", report.device},
+                                   {"transferred", nlohmann::ordered_json::array()}};
+    for (const fit::TransferredFamily& family : report.families) {
+        nlohmann::ordered_json row = {{"family", family.family}};
+        row.update(fit_errors_json(family.errors));
+        json["transferred"].push_back(std::move(row));
+    }
+    return json.dump(2) + '\n';
 }
 
 class Fit : public Subcommand {
@@ -65,19 +79,33 @@ class Fit : public Subcommand {
         files().reads(app.add_option("--transfer-from", transfer_from_,
                                      "Only print how far this profile, scaled, misses the tables")
                           ->type_name("PROFILE"));
+        app.add_flag("--json", json_, "Print one JSON object: errors, and the curves");
+        csv_.declare(app, files(),
+                     {{"families", "/families", "family,fitted_rows"},
+                      {"collectives", "/collectives", "collective,ranks,points"},
+                      {"transferred", "/transferred", "family,rows"}});
     }
+
+    bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
         if (transfer_from_.empty() == output_.empty())
             throw UsageError("one of --output and --transfer-from is required");
         if (!transfer_from_.empty()) {
-            console.out << transfer_text(fit::judge_transfer(inputs_, transfer_from_));
+            const fit::TransferReport report = fit::judge_transfer(inputs_, transfer_from_);
+            console.out << (json_ ? transfer_json(report) : transfer_text(report));
+            csv_.write([&] { return transfer_json(report); });
             return kExitOk;
         }
         inputs_.output_path = output_.path();
         const fit::FitReport report = fit::fit_profile(inputs_);
-        console.out << output_.typed() << ": profile of " << report.device << '\n'
-                    << fit_report_text(report);
+        const auto json = [&] { return fit_report_json(report).dump(2) + '\n'; };
+        if (json_)
+            console.out << json();
+        else
+            console.out << output_.typed() << ": profile of " << report.device << '\n'
+                        << fit_report_text(report);
+        csv_.write(json);
         return kExitOk;
     }
 
@@ -85,6 +113,8 @@ class Fit : public Subcommand {
     fit::FitInputs inputs_;
     OutputPath output_;
     std::string transfer_from_;
+    CsvOutput csv_;
+    bool json_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/fit_report.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "cli/quantity.hpp"
 #include "cli/text_table.hpp"
 
@@ -47,6 +49,36 @@ std::string fit_report_text(const fit::FitReport& report) {
         unread += "\nnot read: " + table + ", which the datasheet's \"tables\" do not ask for\n";
     return unread + (families.empty() ? "" : "\n" + families) +
            (collectives.empty() ? "" : "\n" + collectives);
+}
+
+nlohmann::ordered_json fit_errors_json(const fit::ErrorSummary& errors) {
+    return {{"rows", errors.absolute.rows},
+            {"mean_abs_error_pct", 100 * errors.absolute.mean_abs_error},
+            {"median_abs_error_pct", 100 * errors.absolute.median_abs_error},
+            {"p95_abs_error_pct", 100 * errors.absolute.p95_abs_error},
+            {"bias_pct", 100 * errors.bias},
+            {"rms_error_pct", 100 * errors.standard_deviation}};
+}
+
+nlohmann::ordered_json fit_report_json(const fit::FitReport& report) {
+    nlohmann::ordered_json json = {{"device", report.device},
+                                   {"families", nlohmann::ordered_json::array()},
+                                   {"collectives", nlohmann::ordered_json::array()},
+                                   {"unread", report.unread}};
+    for (const fit::FamilyReport& family : report.families) {
+        nlohmann::ordered_json row = {{"family", family.family},
+                                      {"fitted_rows", family.fitted_rows},
+                                      {"left_out_rows", family.left_out_rows}};
+        row.update(fit_errors_json(family.held_out));
+        row["curve"] = family.parameters;
+        json["families"].push_back(std::move(row));
+    }
+    for (const fit::CollectiveReport& collective : report.collectives)
+        json["collectives"].push_back({{"collective", collective.collective},
+                                       {"ranks", collective.ranks},
+                                       {"points", collective.points},
+                                       {"rms_error_pct", 100 * collective.relative_sd}});
+    return json;
 }
 
 }  // namespace orrery::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/csv_output.hpp"
 #include "cli/goodput_text.hpp"
 #include "cli/json_values.hpp"
 #include "cli/run_goodput.hpp"
@@ -48,6 +49,14 @@ class GoodputCommand : public Subcommand {
         app.add_flag("--timeline", timeline_,
                      "Add one of the runs, day by day: that of middle length");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "days,effective_fraction", true},
+                      {"breakdown", "/breakdown_days", "part,breakdown_days"},
+                      {"waterfall", "/waterfall", "part,days"},
+                      {"causes", "/causes", "cause,hours_between"},
+                      {"changes", "/changes", "change,days,effective_fraction"},
+                      {"failures", "/middle_run/failures", "at_days,cause"},
+                      {"stretches", "/middle_run/stretches", "does,begin_days,end_days"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -76,6 +85,7 @@ class GoodputCommand : public Subcommand {
         const GoodputReport report = {scenario, prediction,          goodput,  options_,
                                       assumed,  step_s_.has_value(), timeline_};
         console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
+        csv_.write([&] { return goodput_json(report); });
         if (goodput.unended > 0)
             console.err << fmt::format(
                 "orrery goodput: {} of {} runs do not end: they lose more than they do\n",
@@ -105,6 +115,7 @@ class GoodputCommand : public Subcommand {
     ScenarioInput input_;
     std::optional<double> tokens_, step_s_;
     sim::GoodputOptions options_;
+    CsvOutput csv_;
     bool timeline_ = false, json_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/subcommand.hpp"
@@ -59,6 +60,11 @@ class Hang : public Subcommand {
                           ->required()
                           ->option_text(" "));
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "suspects,without_dump", true},
+                      {"findings", "/findings", "fault,group"},
+                      {"calls", "/findings/*/calls", "group,op,sizes"},
+                      {"ranks", "/ranks", "rank,file"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -75,6 +81,7 @@ class Hang : public Subcommand {
         }
         const FlightFindings findings = trace::find_hang(dumps);
         console.out << (json_ ? json_of(findings) : text_of(findings, console));
+        csv_.write([&] { return json_of(findings); });
         return kExitOk;
     }
 
@@ -208,6 +215,7 @@ class Hang : public Subcommand {
     }
 
     std::vector<std::string> dumps_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

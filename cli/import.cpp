@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/import_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
@@ -78,6 +79,11 @@ class Import : public Subcommand {
                      "Write it although settings that would change the step, but not the model, "
                      "are left out");
         app.add_flag("--json", json_, "Print the scenario and what became of each key as JSON");
+        csv_.declare(app, files(),
+                     {{"mapped", "/mapped", "from,to,value"},
+                      {"ignored", "/ignored", "key,value,why"},
+                      {"unsupported", "/unsupported", "key,value,why,changes"},
+                      {"missing", "/missing", "to,why"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -224,6 +230,7 @@ class Import : public Subcommand {
             return unreadable ? kExitUnreadable : kExitInvalidScenario;
         }
         if (json_) console.out << import_json(imported);
+        csv_.write([&] { return import_json(imported); });
         if (refuses(imported, console)) return kExitInvalidScenario;
         return write(imported.scenario.dump(2) + '\n', console);
     }
@@ -267,6 +274,7 @@ class Import : public Subcommand {
     std::optional<std::int64_t> gpus_;
     std::vector<std::string> sets_;
     bool allow_unsupported_ = false;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include "calib/compare/inferred_scenario.hpp"
 #include "calib/compare/recorded_match.hpp"
 #include "calib/compare/recorded_timeline.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/import_trace_inferred.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
@@ -90,6 +91,12 @@ class ImportTrace : public Subcommand {
                     "Write the plan's ops as they were measured: simulate --costs prices by them")
             ->type_name("FILE");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "step.time_s,matched,unmatched", true},
+                      {"ranks", "/ranks", "file,rank,device"},
+                      {"kinds", "/ranks/*/kinds", "rank,kind,count"},
+                      {"beside", "/ranks/*/beside", "rank,kind,recorded"},
+                      {"unmatched", "/ranks/*/unmatched_names", "rank,name,kind"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -123,6 +130,7 @@ class ImportTrace : public Subcommand {
                 (input_.sets.empty() ? choice_.best().scenario : Json::parse(input_.assembled()))
                         .dump(2) +
                     '\n');
+        csv_.write([&] { return json_of(beside); });
         if (beside && !output_.empty()) {
             std::vector<const RecordedRank*> ranks;
             for (const RecordedRank& rank : ranks_)
@@ -487,6 +495,7 @@ class ImportTrace : public Subcommand {
     std::vector<compare::StepFacts> facts_;  // of the same, where a scenario is inferred
     InferredChoice choice_;
     bool numbered_ = false;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

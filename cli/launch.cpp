@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/launch_script.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
@@ -116,6 +117,7 @@ class Launch : public Subcommand {
         app.add_option("--sbatch", sbatch_, "slurm: further options, as one text")
             ->type_name("WORD");
         app.add_flag("--json", json_, "Print one JSON object: the text and what it leaves out");
+        csv_.declare(app, files(), {{"notes", "/notes", "fate,key,wanted,stands"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -182,7 +184,7 @@ class Launch : public Subcommand {
                 "orrery launch: {} cannot run this scenario: nothing was written; "
                 "--allow-unsupported writes what comes nearest\n",
                 tool_);
-            if (json_) print_json("", exported.notes, console);
+            print_json("", exported.notes, console);
             return kExitInvalidScenario;
         }
         if (!exported.start.empty())
@@ -190,25 +192,27 @@ class Launch : public Subcommand {
         return write(exported.text, exported.notes, console);
     }
 
+    // Where it is asked for, and its tables.
     void print_json(const std::string& text, const std::vector<exports::Note>& notes,
                     Console& console) const {
         const Json out = {{"for", tool_}, {"text", text}, {"notes", json_of(notes)}};
-        console.out << out.dump(2) << '\n';
+        const std::string printed = out.dump(2) + '\n';
+        if (json_) console.out << printed;
+        csv_.write([&] { return printed; });
     }
 
     int write(const std::string& text, const std::vector<exports::Note>& notes,
               Console& console) const {
         if (!output_.empty()) trace::write_file(output_.path(), text);
-        if (json_)
-            print_json(text, notes, console);
-        else if (output_.empty())
-            console.out << text;
+        if (!json_ && output_.empty()) console.out << text;
+        print_json(text, notes, console);
         return kExitOk;
     }
 
     ScenarioInput input_;
     std::string tool_, launcher_, backend_ = "cpu", hosts_, sbatch_;
     OutputPath output_;
+    CsvOutput csv_;
     bool allow_unsupported_ = false;
     bool json_ = false;
 };

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/library.hpp"
 #include "cli/quantity.hpp"
 #include "cli/scenario_input.hpp"
@@ -100,7 +101,8 @@ class List : public Subcommand {
         return "List the library's models, clusters, profiles or frameworks";
     }
     std::vector<std::string> examples() const override {
-        return {"list models llama", "list clusters h100", "list frameworks --json"};
+        return {"list models llama", "list clusters h100", "list frameworks --json",
+                "list models --csv models.csv"};
     }
 
     void declare(CLI::App& app) override {
@@ -110,6 +112,7 @@ class List : public Subcommand {
             ->check(completed_by(kind_names()));
         app.add_option("WORD", word_, "Only those with this in their name")->option_text("WORD");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(), {{"library", "/*", "kind,name"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -133,8 +136,10 @@ class List : public Subcommand {
             if (kind == LibraryKind::clusters) add_cluster(reference, *scenario, listed);
             if (kind == LibraryKind::frameworks) add_framework(reference, *scenario, listed);
         }
+        const std::string json = Json{{kind_, listed.json}}.dump(2) + '\n';
+        csv_.write([&] { return json; });
         if (json_) {
-            console.out << Json{{kind_, listed.json}}.dump(2) << '\n';
+            console.out << json;
             return kExitOk;
         }
         TextTable table(listed.aligns);
@@ -179,6 +184,7 @@ class List : public Subcommand {
     }
 
     std::string kind_, word_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

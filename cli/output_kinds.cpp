@@ -6,7 +6,6 @@
 
 #include "calib/fit/write_profile.hpp"
 #include "cli/launch_script.hpp"
-#include "cli/sweep.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "plan/text/plan_file.hpp"
@@ -84,12 +83,6 @@ OutputKind svg_output() {
     OutputKind kind{false, unless([](std::string_view text) { return text.starts_with("<svg"); },
                                   "exists, and is no chart of orrery")};
     kind.misnamed = must_end_in(".svg");
-    return kind;
-}
-
-OutputKind csv_output() {
-    OutputKind kind{false, unless(is_sweep_csv, "exists, and is no table of orrery sweep")};
-    kind.misnamed = must_end_in(".csv");
     return kind;
 }
 

@@ -17,9 +17,7 @@ OutputKind plan_output();
 OutputKind scenario_output();
 // What launch writes: by the name in its first lines, or as a script for Slurm begins.
 OutputKind launch_output();
-// Charts; tables whose first line has these names.
 OutputKind svg_output();
-OutputKind csv_output();
 // What watch keeps for Prometheus, known by how it begins.
 inline constexpr std::string_view kMetricsBegin = "# HELP orrery_run_";
 OutputKind metrics_output();

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/search_question.hpp"
@@ -44,10 +45,12 @@ class Search : public Subcommand {
     }
     std::vector<std::string> examples() const override {
         return {
-            "search scenarios/runs/llama3-70b-h100x256.json", "search run.json --top 3 --explain",
+            "search scenarios/runs/llama3-70b-h100x256.json",
+            "search run.json --top 3 --explain",
             "search run.json --vary layout.pipeline_parallel=1,2,4 --vary layout.zero_stage=0..3",
             "search run.json --vary cluster.nodes=16..64*2 --objective tokens_per_s_per_gpu",
-            "search run.json --write best.json"};
+            "search run.json --write best.json",
+            "search run.json --csv layouts.csv --table layouts"};
     }
 
     void declare(CLI::App& app) override {
@@ -83,6 +86,13 @@ class Search : public Subcommand {
                     "Write the best as a scenario, for simulate and train")
             ->type_name("FILE");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "evaluated,priced", true},
+                      {"layouts", "/layouts", "step_time_s,peak_bytes,verdict,mfu"},
+                      {"own", "/own", "better_by_estimate,step_time_s", true},
+                      {"pareto", "/pareto", "step_time_s,peak_bytes,fit_probability"},
+                      {"nearest", "/nearest", "peak_bytes,fit_probability,step_time_s"},
+                      {"infeasible", "/infeasible", "constraint,layouts"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -110,6 +120,7 @@ class Search : public Subcommand {
         const sim::SearchResult& result = answer.result;
         const SearchReport report = answer.report(input_, explain_);
         console.out << (json_ ? search_json(report) : search_text(report, console));
+        csv_.write([&] { return search_json(report); });
         if (!output_.empty() && !result.layouts.empty())
             trace::write_file(output_.path(), input_.assembled(result.layouts.front().sets));
         if (result.stopped) return kExitInterrupted;
@@ -134,6 +145,7 @@ class Search : public Subcommand {
     SearchQuestion question_;
     OutputPath output_;
     bool explain_ = false;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

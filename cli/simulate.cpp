@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/chakra_output.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
@@ -35,6 +36,7 @@ class Simulate : public Subcommand {
                 "simulate run.json --timeline",
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
+                "simulate run.json --csv tables/",
                 "simulate run.json --chakra traces --chakra-ranks folded",
                 "simulate run.json --set cluster.stragglers=megascale --draws 32",
                 "simulate cluster.json --plan run.plan",
@@ -45,6 +47,22 @@ class Simulate : public Subcommand {
         input_.declare(app, files());
         input_.declare_plan(app, files(), plan::LeftOpen::cluster_and_run);
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
+        csv_.declare(
+            app, files(),
+            {{"summary", "", "step.time_s,throughput.tokens_per_s,throughput.mfu,memory.verdict",
+              true},
+             {"breakdown", "/step/breakdown_s", "account,breakdown_s"},
+             {"stages", "/memory/stages", "stage,parameters_bytes"},
+             {"communication", "/communication", "group,bytes_per_rank"},
+             {"copies", "/copies", "copy,bytes_per_rank"},
+             {"interval", "/step/interval_parts", "part,early"},
+             {"stragglers", "/step/stragglers/added_breakdown_s", "account,added_breakdown_s"},
+             {"draws", "/step/draws/times_s", "times_s"},
+             {"quantiles", "/step/draws/quantiles_s", "quantile,quantiles_s"},
+             {"stacks", "/memory/stacks_in_use", "framework,peak_bytes"},
+             {"fixes", "/fixes", "step_time_s,peak_bytes"},
+             {"prices", "/prices/kinds", "kind,over_model"},
+             {"unused", "/unused", "pointer,why"}});
         files()
             .writes(app, "--trace", trace_file_, trace_output(),
                     "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
@@ -93,8 +111,9 @@ class Simulate : public Subcommand {
             console.err << "orrery simulate: warning: " << warning << '\n';
         const sim::Prediction& prediction = simulation.prediction;
         ReportInput report = simulation.report(input_);
-        if (!timeline_) report.ask_further(simulation.read, name(), console);
+        if (!timeline_ || csv_.wanted()) report.ask_further(simulation.read, name(), console);
         print(report, console);
+        if (prediction.stuck.empty()) csv_.write([&] { return report_json(report); });
         if (!trace_file_.empty()) excerpt_.write(prediction.trace, trace_file_, name(), console);
         if (!snapshot_file_.empty()) write_snapshot(report.scenario, prediction);
         if (!prediction.stuck.empty()) return kExitInternal;
@@ -137,6 +156,7 @@ class Simulate : public Subcommand {
     TraceExcerpt excerpt_;
     std::string costs_file_;
     std::int64_t draws_ = 0;
+    CsvOutput csv_;
     bool json_ = false;
     bool unfolded_ = false;
     bool timeline_ = false;

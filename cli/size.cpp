@@ -7,6 +7,7 @@
 
 #include "cli/chart.hpp"
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/json_values.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
@@ -62,6 +63,7 @@ class Size : public Subcommand {
             .writes(app, "--svg", svg_, svg_output(), "Write a chart of days over GPUs")
             ->type_name("FILE");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(), {{"options", "/options", "cluster,gpus,days"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -76,6 +78,7 @@ class Size : public Subcommand {
         if (!sizing.errors.empty()) return refuse(sizing.errors, sizing.unreadable, console);
         const std::vector<SizeOption>& options = sizing.options;
         console.out << (json_ ? json_of(options) : text_of(options, console));
+        csv_.write([&] { return json_of(options); });
         if (!svg_.empty()) trace::write_file(svg_.path(), line_chart_svg(size_chart(options)));
         if (smallest(options)) return kExitOk;
         console.err << "orrery size: no cluster that was tried " << why_none(options, question_)
@@ -151,6 +154,7 @@ class Size : public Subcommand {
     SizeQuestion question_;
     std::string deadline_text_;
     OutputPath svg_;
+    CsvOutput csv_;
     bool json_ = false;
 };
 

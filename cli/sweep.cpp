@@ -8,12 +8,13 @@
 #include <exception>
 
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/layout_search.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
-#include "trace/formats/trace_file.hpp"
+#include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -60,9 +61,7 @@ class SweepCommand : public Subcommand {
             .writes(app, "--svg", svg_, svg_output(),
                     "Write a chart: lines of one key, a heat map of two")
             ->type_name("FILE");
-        files()
-            .writes(app, "--csv", csv_, csv_output(), "Write a row of numbers for each point")
-            ->type_name("FILE");
+        csv_.declare(app, files(), {{"points", "/points", "", false, is_sweep_csv}});
         app.add_flag("--json", json_, "Print one JSON object");
     }
 
@@ -95,7 +94,7 @@ class SweepCommand : public Subcommand {
         if (!any) return refuse(points, console);
         console.out << (json_ ? sweep_json(sweep) : sweep_text(sweep, console));
         if (!svg_.empty()) trace::write_file(svg_.path(), sweep_svg(sweep));
-        if (!csv_.empty()) trace::write_file(csv_.path(), sweep_csv(sweep));
+        csv_.write_text([&] { return sweep_csv(sweep); });
         return kExitOk;
     }
 
@@ -152,7 +151,8 @@ class SweepCommand : public Subcommand {
     ScenarioInput input_;
     std::vector<std::string> varies_;
     std::string metric_ = "step_time_s";
-    OutputPath svg_, csv_;
+    OutputPath svg_;
+    CsvOutput csv_;
     bool search_ = false;
     bool json_ = false;
 };

@@ -3,6 +3,7 @@
 
 #include "calib/compare/validate.hpp"
 #include "cli/completed_values.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
@@ -40,6 +41,17 @@ class Validate : public Subcommand {
                          "Predict each run without what was fitted to runs of its source");
         CLI::Option* json =
             app.add_flag("--json", json_, "Print rows, skipped rows and summaries as JSON");
+        csv_.declare(app, files(),
+                     {{"rows", "/rows", "id,measured_s,predicted_s"},
+                      {"sources", "/sources", "source,n,mean_abs_error_pct"},
+                      {"skipped", "/skipped", "id,why"},
+                      {"errors",
+                       "/summary/step_time /summary/memory /summary_trusted/step_time "
+                       "/summary_trusted/memory /summary_assumed/step_time /summary_assumed/memory",
+                       "of,n,mean_abs_error_pct", true},
+                      {"out_of_memory", "/summary/out_of_memory /summary_trusted/out_of_memory",
+                       "of,true_positive,false_positive", true},
+                      {"memory_outcomes", "/memory_outcomes", "id,ran_out,verdict"}});
         app.add_flag("--markdown", markdown_, "Print summaries as a page of Markdown, both ways")
             ->excludes(json)
             ->excludes(leave_out);
@@ -54,6 +66,7 @@ class Validate : public Subcommand {
         };
         const compare::Validation validation =
             predicted(leave_out_ ? compare::Fitted::other_sources : compare::Fitted::all_sources);
+        csv_.write([&] { return compare::validation_json(validation); });
         if (json_)
             console.out << compare::validation_json(validation);
         else if (markdown_)
@@ -67,6 +80,7 @@ class Validate : public Subcommand {
   private:
     std::vector<std::string> records_paths_;
     std::vector<std::string> overrides_;
+    CsvOutput csv_;
     bool json_ = false;
     bool markdown_ = false;
     bool leave_out_ = false;

@@ -210,6 +210,12 @@ std::string validation_json(const Validation& validation) {
     object["summary_assumed"] = {
         {"step_time", to_json(summarise_time(validation, Rows::assumed), false)},
         {"memory", to_json(summarise_memory(validation, Rows::assumed), true)}};
+    object["sources"] = ordered_json::array();
+    for (const std::string& group : groups_of(validation)) {
+        ordered_json source = {{"source", group}};
+        source.update(to_json(summarise_time(validation, Rows::all, group), false));
+        object["sources"].push_back(std::move(source));
+    }
     return object.dump(2) + "\n";
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cli/csv_output.hpp"
 #include "cli/jobs/jobs_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/scenario_input.hpp"
@@ -59,6 +60,14 @@ class JobsCommand : public Subcommand {
         app.add_option("--seed", seed_, "Of what is drawn for --place; 1 unless given")
             ->type_name("N");
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "throughput.tokens_per_s,fairness", true},
+                      {"jobs", "/jobs", "name,placed,ranks"},
+                      {"links", "/links", "link,level"},
+                      {"flows", "/links/*/jobs", "link,name,bytes"},
+                      {"places", "/search/places", "how,score,estimate,slowdowns"},
+                      {"starts", "/shifts/starts", "how,score,estimate,later_s"},
+                      {"drifts", "/shifts/drifts", "slow,fast,drift_s"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -112,6 +121,7 @@ class JobsCommand : public Subcommand {
                                    shifts ? &*shifts : nullptr,
                                    objective()};
         console.out << (json_ ? jobs_json(report) : jobs_text(report, console));
+        csv_.write([&] { return jobs_json(report); });
         return all_fit(cluster, jobs, nodes, console) ? kExitOk : kExitInfeasible;
     }
 
@@ -265,6 +275,7 @@ class JobsCommand : public Subcommand {
     std::string objective_;
     std::int64_t seed_ = 1;
     sim::RunJobsOptions options_;
+    CsvOutput csv_;
     bool json_ = false;
     std::optional<plan::JobsReadResult> content_;
 };

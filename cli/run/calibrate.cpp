@@ -15,6 +15,7 @@
 #include "calib/measure/cpu_profile.hpp"
 #include "calib/measure/device_machine.hpp"
 #include "calib/measure/process_memory.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/output_kinds.hpp"
@@ -120,6 +121,9 @@ class Calibrate : public Subcommand {
             ->type_name("KEY=VALUE")
             ->needs(from_trace);
         app.add_flag("--json", json_, "With --runs or --from-trace: the constants as JSON");
+        csv_.declare(app, files(),
+                     {{"constants", "/constants", "key,before,after"},
+                      {"families", "/families", "family,measured_s,modelled_s"}});
         app.add_option("--collective", import_.collective,
                        "With --import: of outputs that do not say theirs")
             ->type_name("NAME")
@@ -133,6 +137,7 @@ class Calibrate : public Subcommand {
         if (!runs_path_.empty()) return shift_to_runs(console);
         if (!trace_path_.empty()) return take_from_trace(console);
         if (json_) throw UsageError("--json needs --runs or --from-trace");
+        if (csv_.wanted()) throw UsageError("--csv needs --runs or --from-trace");
         const bool imports = !import_.paths.empty();
         if (!imports && backend_.empty() && !own_)
             throw UsageError(
@@ -233,6 +238,7 @@ class Calibrate : public Subcommand {
         const compare::SelfCalibration shifted =
             compare::calibrate_to_runs(runs_path_, library_folder());
         console.out << (json_ ? self_calibration_json(shifted) : self_calibration_text(shifted));
+        csv_.write([&] { return self_calibration_json(shifted); });
         return kExitOk;
     }
 
@@ -240,6 +246,7 @@ class Calibrate : public Subcommand {
         const compare::TraceCalibration found =
             compare::calibrate_to_trace(trace_path_, sets_, library_folder());
         console.out << (json_ ? trace_calibration_json(found) : trace_calibration_text(found));
+        csv_.write([&] { return trace_calibration_json(found); });
         return kExitOk;
     }
 
@@ -267,6 +274,7 @@ class Calibrate : public Subcommand {
     std::string runs_path_;
     std::string trace_path_;
     std::vector<std::string> sets_;
+    CsvOutput csv_;
     bool json_ = false;
     OutputPath output_;
     std::string device_;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/csv_output.hpp"
 #include "cli/run/doctor_report.hpp"
 #include "cli/run/preflight.hpp"
 #include "cli/run_subcommands.hpp"
@@ -55,6 +56,18 @@ class Doctor : public Subcommand {
             ->type_name("NAME")
             ->check(CLI::IsMember(runtime::backend_names()));
         app.add_flag("--json", json_, "Print one JSON object");
+        csv_.declare(app, files(),
+                     {{"summary", "", "orrery,host.processor", true},
+                      {"libraries", "/driver/libraries /libraries", "of,name,used_for,found"},
+                      {"gpus", "/gpus", "name,memory_bytes"},
+                      {"peer_access", "/peer_access", "of_gpu_to_each"},
+                      {"network", "/network", "name,kind,state"},
+                      {"nccl_settings", "/nccl_settings", "name,value,origin"},
+                      {"missing", "/backends/*/missing", "backend,what,remedy"},
+                      {"advice", "/advice", "what,remedy"},
+                      {"checks", "/checks", "check,over_profile"},
+                      {"timings", "/checks/*/timings", "check,time_s,expected_s"},
+                      {"slow", "/slow", "check,slowdown"}});
     }
 
     bool prints_json() const override { return json_; }
@@ -63,6 +76,7 @@ class Doctor : public Subcommand {
         if (preflight_) {
             options_.backend.command = name();
             options_.json = json_;
+            options_.csv = &csv_;
             if (!backend_.empty()) options_.backend.backend = backend_;
             return run_preflight(options_, input_, console);
         }
@@ -70,12 +84,15 @@ class Doctor : public Subcommand {
         if (!backend_.empty()) asked = &runtime::backend_named(backend_);
         runtime::SystemLoader loader;
         const runtime::Machine machine = runtime::inspect_machine(loader);
+        const auto printed = [&] {
+            return doctor_json(machine).dump(2, ' ', false,
+                                             nlohmann::json::error_handler_t::replace);
+        };
         if (json_)
-            console.out << doctor_json(machine).dump(2, ' ', false,
-                                                     nlohmann::json::error_handler_t::replace)
-                        << '\n';
+            console.out << printed() << '\n';
         else
             print_doctor(machine, asked, console);
+        csv_.write(printed);
         return asked != nullptr && !asked->missing(machine).empty() ? kExitDevice : kExitOk;
     }
 
@@ -83,6 +100,7 @@ class Doctor : public Subcommand {
     ScenarioInput input_;
     PreflightOptions options_;
     std::string backend_;
+    CsvOutput csv_;
     bool preflight_ = false;
     bool json_ = false;
 };

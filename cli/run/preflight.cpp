@@ -73,12 +73,14 @@ int perform(const PreflightOptions& options, const ScenarioInput& input,
                                  priced.why_not,
                                  options.tolerance_percent / 100,
                                  steps.counted};
+    const auto printed = [&] {
+        return preflight_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+    };
     if (options.json)
-        console.out << preflight_json(report).dump(2, ' ', false,
-                                                   nlohmann::json::error_handler_t::replace)
-                    << '\n';
+        console.out << printed() << '\n';
     else
         console.out << preflight_text(report);
+    if (options.csv != nullptr) options.csv->write(printed);
     return judgement.slow.empty() ? kExitOk : kExitVerification;
 }
 

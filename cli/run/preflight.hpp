@@ -6,6 +6,7 @@
 
 #include "calib/preflight/judgement.hpp"
 #include "cli/console.hpp"
+#include "cli/csv_output.hpp"
 #include "cli/run/train_backend.hpp"
 #include "cli/scenario_input.hpp"
 
@@ -16,6 +17,7 @@ struct PreflightOptions {
     double tolerance_percent = 10;  // that a rank may take longer than its like
     int steps = 0;                  // that count; 0: as many as take some seconds
     bool json = false;
+    const CsvOutput* csv = nullptr;  // what writes the tables, if they are asked for
 };
 
 // On every rank; rank 0 prints. kExitVerification where something is slow.

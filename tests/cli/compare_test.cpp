@@ -154,9 +154,19 @@ TEST(Compare, TakesATraceForThePrediction) {
     const Outcome of_trace = run({"compare", predicted, measured, "--json"});
     ASSERT_EQ(of_trace.code, 0) << of_trace.err;
     const Outcome of_scenario = run({"compare", tiny(), measured, "--json"});
-    for (const char* key : {"step", "memory", "accounts", "kinds", "ops", "streams"})
+    for (const char* key :
+         {"step", "memory", "accounts", "communication", "kinds", "ops", "streams"})
         EXPECT_EQ(json::parse(of_trace.out)[key], json::parse(of_scenario.out)[key]) << key;
     EXPECT_EQ(run({"compare", predicted, measured, "--set", "layout.zero_stage=0"}).code, 2);
+
+    // Of each group what simulate says of it.
+    const json simulated = json::parse(run({"simulate", tiny(), "--json"}).out)["communication"];
+    const json compared = json::parse(of_scenario.out)["communication"];
+    EXPECT_EQ(compared.size(), 3u);  // tensor, data, pipeline
+    for (const auto& [group, times] : compared.items())
+        EXPECT_NEAR(times["predicted_s"].get<double>(),
+                    simulated.at(group).at("busy_s").get<double>(), 1e-12)
+            << group;
 }
 
 TEST(Compare, SaysWhatAnImportedScenarioLacks) {

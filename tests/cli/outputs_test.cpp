@@ -195,6 +195,9 @@ class Outputs : public testing::Test {
                        "--csv", at("table.csv")})
                       .code,
                   0);
+        ASSERT_EQ(
+            run({"simulate", tiny(), "--csv", at("breakdown.csv"), "--table", "breakdown"}).code,
+            0);
         ASSERT_EQ(run({"report", tiny(), "-o", at("page.html")}).code, 0);
         ASSERT_EQ(run({"simulate", tiny(), "--memory-snapshot", at("memory.pickle")}).code, 0);
         ASSERT_EQ(run({"launch", tiny(), "--for", "megatron", "-o", at("launched.sh")}).code, 0);
@@ -209,11 +212,11 @@ class Outputs : public testing::Test {
         ASSERT_EQ(
             run({"watch", at("events.jsonl"), "--once", "--metrics", at("metrics.prom")}).code, 0);
     }
-    const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
-                            "profile",       "datasheet",     "model",      "cluster",
-                            "another trace", "script",        "notes",      "plan",
-                            "chart.svg",     "table.csv",     "page.html",  "launched.sh",
-                            "memory.pickle", "metrics.prom"};
+    const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json",   "scenario",
+                            "profile",       "datasheet",     "model",        "cluster",
+                            "another trace", "script",        "notes",        "plan",
+                            "chart.svg",     "table.csv",     "page.html",    "launched.sh",
+                            "memory.pickle", "metrics.prom",  "breakdown.csv"};
 
     std::vector<Case> cases() const;
 };
@@ -236,11 +239,12 @@ std::vector<Case> Outputs::cases() const {
     Words of_recorded = kOfScenario;
     of_recorded.push_back("recorded.json");
     for (const char* ending : {"orrery", "pftrace", "json"})
-        all.push_back({"import-trace",
-                       {at("recorded.json"), "--scenario", at("run.json")},
-                       {{"--output", fmt::format("out.{}", ending)}},
-                       fmt::format("trace.{}", ending),
-                       of_recorded});
+        all.push_back(
+            {"import-trace",
+             {at("recorded.json"), "--scenario", at("run.json")},
+             {{"--output", fmt::format("out.{}", ending)}, {"--csv", "tables of import-trace"}},
+             fmt::format("trace.{}", ending),
+             of_recorded});
     all.push_back({"import-trace",
                    {at("step.json.gz")},
                    {{"--infer-scenario", "out.json"}},
@@ -253,7 +257,7 @@ std::vector<Case> Outputs::cases() const {
                    kOfScenario});
     all.push_back({"launch",
                    {at("run.json"), "--for", "megatron"},
-                   {{"--output", "out.sh"}},
+                   {{"--output", "out.sh"}, {"--csv", "tables of launch"}},
                    "launched.sh",
                    kOfScenario});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
@@ -276,7 +280,7 @@ std::vector<Case> Outputs::cases() const {
                    of_scenario});
     all.push_back({"search",
                    {at("run.json"), "--vary", "layout.zero_stage=0,1"},
-                   {{"--write", "out.json"}},
+                   {{"--write", "out.json"}, {"--csv", "tables of search"}},
                    "scenario",
                    kOfScenario});
     all.push_back({"init",
@@ -297,7 +301,7 @@ std::vector<Case> Outputs::cases() const {
     all.push_back({"size",
                    {at("run.json"), "--tokens", "1e6", "--gpus", "8", "--set",
                     "layout.tensor_parallel=auto", "--set", "layout.global_batch_size=8"},
-                   {{"--svg", "out.svg"}},
+                   {{"--svg", "out.svg"}, {"--csv", "tables of size"}},
                    "chart.svg",
                    kOfScenario});
     all.push_back({"train",
@@ -318,7 +322,7 @@ std::vector<Case> Outputs::cases() const {
                    {at("ds.json"), "--model", at("parts/llama.json"), "--cluster",
                     at("parts/a100.json"), "--gpus", "8", "--set", "training.sequence_length=4096",
                     "--set", "training.framework=orrery"},
-                   {{"--output", "out.json"}},
+                   {{"--output", "out.json"}, {"--csv", "tables of import"}},
                    "scenario",
                    {"ds.json", "parts/llama.json", "parts/a100.json"}});
     all.push_back({"train",
@@ -342,8 +346,43 @@ std::vector<Case> Outputs::cases() const {
                    "profile",
                    {"h100.json"},
                    false});
+    all.push_back({"simulate",
+                   {at("run.json"), "--table", "breakdown"},
+                   {{"--csv", "out.csv"}},
+                   "breakdown.csv",
+                   kOfScenario});
+    // Tables alone, into a folder.
+    const auto tables = [&](const char* subcommand, const Words& words, Words reads) {
+        all.push_back({subcommand,
+                       words,
+                       {{"--csv", std::string("tables of ") + subcommand}},
+                       "",
+                       std::move(reads)});
+    };
+    tables("explain", {at("run.json"), "--costs", at("costs.json")}, of_scenario);
+    tables("goodput", {at("run.json")}, kOfScenario);
+    tables("diff", {at("run.json"), at("run.json")}, kOfScenario);
+    tables("compare", {at("run.json"), at("costs.json"), "--costs", at("costs.json")}, of_scenario);
+    tables("jobs", {at("jobs.json")}, {"jobs.json"});
+    tables("list", {"models"}, {});
+    tables("validate", {at("records.json")}, {"records.json"});
+    tables("constants", {at("records.json"), "--constant", "training.launch_us=20"},
+           {"records.json"});
+    tables("hang", {at("dump.json")}, {"dump.json"});
+    tables("doctor", {}, {});
+    tables("calibrate", {"--runs", at("records.json")}, {"records.json"});
+    tables("calibrate", {"--from-trace", at("costs.json")}, {"costs.json"});
+    // Onto a table that is read.
+    all.push_back({"fit",
+                   {at("sources/sheet.json"), "--gemm", at("gemm.csv"), "--table", "families"},
+                   {{"--csv", "out.csv"}},
+                   "",
+                   {"sources/sheet.json", "a100-80gb-sxm.json", "gemm.csv"}});
     // Their inputs.
     write_scenario();
+    write("jobs.json", shipped("jobs/four-7b-on-64-nodes.json"));
+    write("records.json", "[]");
+    write("dump.json", "{}");
     write("sources/sheet.json", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
     write("a100-80gb-sxm.json", shipped("profiles/a100-80gb-sxm.json"));
     for (const char* table : {"gemm.csv", "attention.csv", "collectives.csv"})
