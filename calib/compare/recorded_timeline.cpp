@@ -558,16 +558,17 @@ std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
         track.program = tracks[r]->program;
         track.events.clear();
         const Picoseconds shift = timelines.shift(r);
-        // A stream begins its ops in their order.
-        std::array<Picoseconds, plan::kStreams> last;
-        last.fill(shift);
+        // A stream does its ops one after another: of two that ran beside each other, as messages
+        // of their own do, the second has what of it came after the first.
+        std::array<Picoseconds, plan::kStreams> free;
+        free.fill(shift);
         for (std::size_t id = 0; id < rank.ops().size(); ++id) {
             const Placed& op = rank.ops()[id];
-            Picoseconds& before = last[plan::index_of(rank.op(id).stream)];
+            Picoseconds& ended = free[plan::index_of(rank.op(id).stream)];
             trace::Event event;
-            event.start = before = std::max({before, op.came + shift, op.end - op.takes + shift});
+            event.start = std::max(op.end - op.takes + shift, ended);
             event.ready = op.late_track < 0 ? event.start : std::min(op.came + shift, event.start);
-            event.end = event.start + op.takes;
+            event.end = ended = std::max(op.end + shift, event.start);
             event.late_track = op.late_track;
             track.events.push_back(event);
         }

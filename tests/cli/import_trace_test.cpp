@@ -147,6 +147,20 @@ TEST(ImportTrace, InfersTheScenarioThatIsBesideATrace) {
     EXPECT_EQ(of_two.at("layout").at("data_parallel"), 2);
     EXPECT_EQ(of_two.at("layout").at("zero_stage"), 0);
     EXPECT_EQ(of_two.at("layout").at("global_batch_size"), 8);
+    // What is in the key is what tells the layout from one rank's (record_gpt.py).
+    for (const auto& [name, layout] : std::vector<std::pair<std::string, json>>{
+             {"gpt-fsdp", {{"data_parallel", 2}, {"zero_stage", 3}, {"global_batch_size", 8}}},
+             {"gpt-tp", {{"tensor_parallel", 2}, {"data_parallel", 1}, {"global_batch_size", 4}}},
+             {"gpt-pp",
+              {{"pipeline_parallel", 2}, {"schedule", "1f1b"}, {"global_batch_size", 8}}}}) {
+        const Outcome ranks = run({"import-trace", kTraces + name + "-rank0.json.gz",
+                                   kTraces + name + "-rank1.json.gz", "--infer-scenario", path});
+        ASSERT_EQ(ranks.code, 0) << ranks.err;
+        const json found = json::parse(content_of(path));
+        EXPECT_EQ(found.at("model"), inferred.at("model")) << name;
+        for (const auto& [key, value] : layout.items())
+            EXPECT_EQ(found.at("layout").at(key), value) << name << ' ' << key;
+    }
     ASSERT_EQ(run({"import-trace", kTraces + "llama.json.gz", "--infer-scenario", path}).code, 0);
     const json llama = json::parse(content_of(path));
     const json recorded = {

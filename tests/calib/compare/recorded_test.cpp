@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "calib/compare/recorded_match.hpp"
@@ -170,7 +171,11 @@ Replayed replayed(const std::vector<std::string>& traces, const theory::Sets& se
     for (std::size_t r = 0; r < traces.size(); ++r) {
         if (out.ranks[r].rank < 0) out.ranks[r].rank = static_cast<std::int64_t>(r);
         ranks.push_back(&out.ranks[r]);
-        tracks.push_back(&prediction.trace.tracks.front());
+        const auto own = std::find_if(
+            prediction.trace.tracks.begin(), prediction.trace.tracks.end(),
+            [&](const trace::Track& track) { return track.rank == out.ranks[r].rank; });
+        tracks.push_back(own == prediction.trace.tracks.end() ? &prediction.trace.tracks.front()
+                                                              : &*own);
         out.matches.push_back(match_rank(out.ranks[r], plan, prediction.trace, *tracks.back()));
     }
     out.measured = laid_out(matched_trace(ranks, out.matches, prediction.trace, tracks), ranks,
@@ -246,6 +251,96 @@ TEST(RecordedStep, OfTwoRanksHasTheirExchange) {
                     all.ranks[r].compute_s, 0.05 * all.ranks[r].compute_s)
             << "rank " << r;
     }
+}
+
+// What is recorded of all ranks is in the plan, at least 95 % of its time; replayed the step takes
+// as long as it took, at most 3 % more or less.
+Replayed replayed_of_two(const std::string& name, const theory::Sets& sets) {
+    Replayed all = replayed({name + "-rank0", name + "-rank1"}, sets);
+    double step = 0;
+    for (std::size_t r = 0; r < all.ranks.size(); ++r) {
+        const RankMatch& match = all.matches[r];
+        const double time = match.by_op_s + match.by_kind_s + match.unmatched_s;
+        EXPECT_GT(match.by_op_s + match.by_kind_s, 0.95 * time) << name << ", rank " << r;
+        step = std::max(step, all.ranks[r].step_s());
+    }
+    EXPECT_NEAR(all.replay.step.time_s, step, 0.03 * step) << name;
+    EXPECT_DOUBLE_EQ(all.replay.prices->share[static_cast<std::size_t>(sim::PriceSource::own_time)],
+                     1)
+        << name;
+    return all;
+}
+
+// Each of the six modules that are sharded by themselves is gathered forward and backward, and its
+// gradient scattered, for each of two micro-batches. Gloo sums up all of what it scatters.
+TEST(RecordedStep, OfShardedRanksIsReplayed) {
+    const Replayed all = replayed_of_two(
+        "gpt-fsdp",
+        {"layout.data_parallel=2", "layout.global_batch_size=8", "layout.zero_stage=3"});
+    for (const RankMatch& match : all.matches) {
+        EXPECT_EQ(of_kind(match, WorkKind::gemm).by_op, kProducts);
+        EXPECT_EQ(of_kind(match, WorkKind::all_gather).by_op, 6 * 2 * 2);
+        EXPECT_EQ(of_kind(match, WorkKind::reduce_scatter).by_op, 6 * 2);
+    }
+}
+
+// Sums of hidden states: behind the embedding, twice a layer forward and twice backward, and of the
+// head's input, for each of two micro-batches.
+TEST(RecordedStep, OfTensorParallelRanksIsReplayed) {
+    const Replayed all =
+        replayed_of_two("gpt-tp", {"layout.tensor_parallel=2", "training.optimizer.clip_norm=0"});
+    for (const RankMatch& match : all.matches) {
+        EXPECT_EQ(of_kind(match, WorkKind::gemm).by_op, kProducts);
+        EXPECT_EQ(of_kind(match, WorkKind::all_reduce).by_op, (1 + 2 * 2 + 2 * 2 + 1) * 2);
+    }
+}
+
+// Each of two ranks has a layer; four micro-batches are handed on and four gradients back, of
+// which each rank posts either end by itself.
+TEST(RecordedStep, OfPipelineRanksIsReplayed) {
+    const Replayed all =
+        replayed_of_two("gpt-pp", {"layout.pipeline_parallel=2", "layout.global_batch_size=8",
+                                   "training.optimizer.clip_norm=0"});
+    EXPECT_EQ(of_kind(all.matches[0], WorkKind::gemm).by_op, 4 * 3 * 4);
+    EXPECT_EQ(of_kind(all.matches[1], WorkKind::gemm).by_op, (4 + 1) * 3 * 4) << "and the head";
+    for (const RankMatch& match : all.matches)
+        EXPECT_EQ(of_kind(match, WorkKind::send_receive).by_op, 4 + 4);
+}
+
+// What Gloo did is of the call before it whose buffer it is; the call itself is no work, and
+// neither is waiting. A call of another size is left for another message.
+TEST(RecordedMessages, AreOfTheCallsThatIssuedThem) {
+    std::string events = span("user_annotation", "ProfilerStep#1", 1, 1, 0, 100);
+    events += span("cpu_op", "c10d::_reduce_scatter_base_", 1, 1, 10, 5,
+                   R"("Input Dims": [[50], [100], []])");
+    events += span("cpu_op", "c10d::allreduce_", 1, 1, 16, 1, R"("Input Dims": [[[30]], []])");
+    events += span("user_annotation", "gloo:all_reduce", 1, 2, 12, 20,
+                   R"("Input type": ["float"], "Input Dims": [[100]])");
+    events += span("user_annotation", "gloo:all_reduce", 1, 3, 17, 3,
+                   R"("Input type": ["float"], "Input Dims": [[30]])");
+    events +=
+        span("cpu_op", "_c10d_functional::wait_tensor", 1, 1, 20, 12, R"("Input Dims": [[50]])");
+    events += span("cpu_op", "c10d::send", 1, 1, 40, 4, R"("Input Dims": [[[8]], [], [], []])");
+    events += span("user_annotation", "gloo:send", 1, 1, 43, 20,
+                   R"("Input type": ["float"], "Input Dims": [[8]])");
+    events += span("cpu_op", "aten::mm", 1, 1, 50, 5, R"("Input Dims": [[4, 4], [4, 4]])");
+    const std::string path =
+        written("gloo.json",
+                R"({"traceEvents": [)" + events +
+                    R"({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "p"}}]})");
+    const RecordedRank rank = recorded_rank(trace::read_kineto(path, true), "gloo.json");
+    ASSERT_EQ(rank.work.size(), 4U);
+    EXPECT_EQ(rank.work[0].kind, WorkKind::reduce_scatter);
+    EXPECT_EQ(rank.work[0].message_bytes, 400);
+    EXPECT_EQ(rank.work[0].group_size, 2) << "100 of 50 each";
+    EXPECT_EQ(rank.work[1].kind, WorkKind::all_reduce);
+    EXPECT_EQ(rank.work[1].message_bytes, 120);
+    EXPECT_EQ(rank.work[2].kind, WorkKind::send_receive);
+    EXPECT_EQ(rank.work[2].way, MessageWay::sent);
+    EXPECT_EQ(rank.work[2].message_bytes, 32);
+    EXPECT_EQ(rank.work[2].duration(), 23'000'000) << "from its call on, in picoseconds";
+    EXPECT_EQ(rank.work[3].kind, WorkKind::gemm) << "it runs while the message is on its way";
+    EXPECT_NEAR(rank.exposed_s, (20 + 18) * 1e-6, 1e-12);
 }
 
 // Another model's plan: what does not fit is counted, and nothing is guessed.

@@ -3,7 +3,14 @@
     python record_gpt.py gpt-1                                       gpt-1.json.gz
     RANK=r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \
         python record_gpt.py gpt-2                                   gpt-2-rank<r>.json.gz, by gloo
+
+gpt-2 is of DistributedDataParallel, gpt-fsdp of fully_shard, gpt-tp of tensor-parallel ranks that
+share out vocabulary and loss, gpt-pp of a pipeline of two by 1F1B. Of the last three what nobody
+reads is left out of the files (slim).
 """
+import contextlib
+import gzip
+import json
 import os
 import sys
 
@@ -19,6 +26,7 @@ LAYERS, HIDDEN, HEADS, VOCABULARY, SEQUENCE, BATCH, MICRO_BATCHES = 2, 256, 4, 5
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
+        self.heads = HEADS
         self.norm1 = nn.LayerNorm(HIDDEN)
         self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN)
         self.proj = nn.Linear(HIDDEN, HIDDEN)
@@ -28,37 +36,108 @@ class Layer(nn.Module):
 
     def forward(self, x):
         b, t, _ = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, HEADS, HIDDEN // HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(y.transpose(1, 2).reshape(b, t, HIDDEN))
+        x = x + self.proj(y.transpose(1, 2).reshape(b, t, -1))
         return x + self.fc2(F.gelu(self.fc1(self.norm2(x)), approximate="tanh"))
 
 
 class Gpt(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(VOCABULARY, HIDDEN)
-        self.positions = nn.Embedding(SEQUENCE, HIDDEN)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.norm = nn.LayerNorm(HIDDEN)
-        self.head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
+    """Layers from `first` to `last`, with the embedding before all and the head behind all."""
 
-    def forward(self, tokens):
-        x = self.tokens(tokens) + self.positions(torch.arange(SEQUENCE))
+    def __init__(self, first=0, last=LAYERS):
+        super().__init__()
+        if first == 0:
+            self.tokens = nn.Embedding(VOCABULARY, HIDDEN)
+            self.positions = nn.Embedding(SEQUENCE, HIDDEN)
+        self.layers = nn.ModuleList(Layer() for _ in range(first, last))
+        if last == LAYERS:
+            self.norm = nn.LayerNorm(HIDDEN)
+            self.head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
+
+    def forward(self, x):
+        if hasattr(self, "tokens"):
+            x = self.tokens(x) + self.positions(torch.arange(SEQUENCE))
         for layer in self.layers:
             x = layer(x)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x)) if hasattr(self, "head") else x
+
+
+def loss_of(logits, tokens):
+    return F.cross_entropy(logits.flatten(0, 1), tokens.view(-1))
+
+
+def shard(model, world):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (world,))
+    for module in [model.tokens, model.positions, *model.layers, model.norm, model.head, model]:
+        fully_shard(module, mesh=mesh)
+
+
+def cut(model, world):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (world,))
+    parallelize_module(model, mesh, {
+        "tokens": RowwiseParallel(input_layouts=Replicate()),
+        "head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)})
+    for layer in model.layers:
+        layer.heads = HEADS // world
+        parallelize_module(layer, mesh, {"qkv": ColwiseParallel(), "proj": RowwiseParallel(),
+                                         "fc1": ColwiseParallel(), "fc2": RowwiseParallel()})
+
+
+def slim(path):
+    with gzip.open(path) as file:
+        trace = json.load(file)
+    for event in trace["traceEvents"]:
+        for key in ["Input Strides", "Concrete Inputs", "Ev Idx", "External id", "Record function id",
+                    "Fwd thread id", "Sequence number"]:
+            event.get("args", {}).pop(key, None)
+    with gzip.open(path, "wt") as file:
+        json.dump(trace, file, separators=(",", ":"))
 
 
 def main(name):
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model = net = Gpt()
     rank = os.environ.get("RANK")
+    around = contextlib.nullcontext
     if rank is not None:
         dist.init_process_group("gloo")
+        world = dist.get_world_size()
+    model = net = Gpt() if name != "gpt-pp" else Gpt(int(rank) * LAYERS // 2,
+                                                     (int(rank) + 1) * LAYERS // 2)
+    if name == "gpt-2":
         net = nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    if name == "gpt-fsdp":
+        shard(model, world)
+    if name == "gpt-tp":
+        from torch.distributed.tensor.parallel import loss_parallel as around
+
+        cut(model, world)
+    if name == "gpt-pp":
+        from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+        stage = PipelineStage(model, int(rank), world, torch.device("cpu"))
+        run = Schedule1F1B(stage, n_microbatches=2 * MICRO_BATCHES, loss_fn=loss_of)
+    # Distributed tensors and others are not stepped by one kernel.
+    how = {"foreach": False} if name == "gpt-tp" else {"fused": True}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **how)
+
+    def pass_through():
+        if name == "gpt-pp":
+            tokens = torch.randint(0, VOCABULARY, (2 * MICRO_BATCHES * BATCH, SEQUENCE))
+            return run.step(tokens) if rank == "0" else run.step(target=tokens)
+        for _ in range(MICRO_BATCHES):
+            tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE))
+            with around():
+                (loss_of(net(tokens), tokens) / MICRO_BATCHES).backward()
+
     path = name + ("" if rank is None else f"-rank{rank}") + ".json.gz"
     with profile(
         activities=[ProfilerActivity.CPU],
@@ -67,14 +146,15 @@ def main(name):
         on_trace_ready=lambda done: done.export_chrome_trace(path),
     ) as profiler:
         for _ in range(4):
-            for _ in range(MICRO_BATCHES):
-                tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE))
-                loss = F.cross_entropy(net(tokens).view(-1, VOCABULARY), tokens.view(-1))
-                (loss / MICRO_BATCHES).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            pass_through()
+            if name not in ("gpt-tp", "gpt-pp"):
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
             profiler.step()
+    if name not in ("gpt-1", "gpt-2"):
+        slim(path)
+        dist.destroy_process_group()
 
 
 main(sys.argv[1])
