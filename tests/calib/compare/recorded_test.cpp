@@ -220,8 +220,12 @@ TEST(RecordedStep, OfPyTorchIsMatchedWithThePlan) {
     EXPECT_NEAR(all.replay.step.time_s, step, 0.002 * step);
     EXPECT_DOUBLE_EQ(all.replay.prices->share[static_cast<std::size_t>(sim::PriceSource::own_time)],
                      1);
-    EXPECT_NEAR(all.replay.step.breakdown_s[static_cast<std::size_t>(trace::Account::launch)],
-                all.ranks[0].idle_s, 1e-6);
+    // What was matched by kind alone has no more than the room that it has in the plan: the rest is
+    // the host's, besides the time in which nothing ran.
+    const double launch =
+        all.replay.step.breakdown_s[static_cast<std::size_t>(trace::Account::launch)];
+    EXPECT_GT(launch, all.ranks[0].idle_s - 1e-6);
+    EXPECT_LT(launch, all.ranks[0].idle_s + 0.1 * match.by_kind_s);
 }
 
 TEST(RecordedStep, OfTwoRanksHasTheirExchange) {
@@ -239,14 +243,18 @@ TEST(RecordedStep, OfTwoRanksHasTheirExchange) {
     }
     // Each rank's ops have their own times: the step is that of the rank that took longest.
     const double step = std::max(all.ranks[0].step_s(), all.ranks[1].step_s());
-    EXPECT_NEAR(all.replay.step.time_s, step, 0.005 * step);
+    EXPECT_NEAR(all.replay.step.time_s, step, 0.01 * step);
     ASSERT_EQ(all.measured.tracks.size(), 2U);
     for (std::size_t r = 0; r < 2; ++r) {
         const trace::Accounts accounts = trace::accounts_of(all.measured, all.measured.tracks[r]);
         const auto of = [&](trace::Account account) {
             return sim::to_seconds(accounts[static_cast<std::size_t>(account)]);
         };
-        EXPECT_NEAR(of(trace::Account::launch), all.ranks[r].idle_s, 1e-6) << "rank " << r;
+        // DDP's buckets are no messages of the plan, which has its own: what was waited for them
+        // may be the host's.
+        EXPECT_GT(of(trace::Account::launch), all.ranks[r].idle_s - 1e-6) << "rank " << r;
+        EXPECT_LT(of(trace::Account::launch), all.ranks[r].idle_s + all.ranks[r].exposed_s)
+            << "rank " << r;
         EXPECT_NEAR(of(trace::Account::compute) + of(trace::Account::optimizer),
                     all.ranks[r].compute_s, 0.05 * all.ranks[r].compute_s)
             << "rank " << r;
