@@ -60,9 +60,8 @@ const LibraryCluster* nearest_cluster(const std::vector<LibraryCluster>& all,
 
 nlohmann::ordered_json cluster_of_size(const LibraryCluster& chosen, const std::string& path,
                                        std::int64_t gpus) {
-    using Json = nlohmann::ordered_json;
     if (gpus == chosen.cluster.devices()) return chosen.reference;
-    Json sizes;
+    nlohmann::ordered_json sizes;
     const std::int64_t per_node = chosen.cluster.devices_per_node;
     if (gpus < per_node)
         sizes = {{"nodes", 1}, {"devices_per_node", gpus}};
@@ -73,7 +72,7 @@ nlohmann::ordered_json cluster_of_size(const LibraryCluster& chosen, const std::
     std::string why;
     const std::optional<std::string> text = plan::disk().read(path, why);
     if (!text) throw UsageError(fmt::format("{}: {}", path, why));
-    Json object = Json::parse(*text, nullptr, true, true);
+    nlohmann::ordered_json object = nlohmann::ordered_json::parse(*text, nullptr, true, true);
     object.update(sizes);
     object["name"] = fmt::format("{} x {}", gpus, chosen.cluster.device);
     return object;

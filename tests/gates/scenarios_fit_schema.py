@@ -47,8 +47,9 @@ for folder, wanted in (
 # Unknown keys, wrong types, values out of range, unknown words, in the scenario's own text; not a key that another
 # one's value leaves without a meaning.
 FORM = {"S004", "S006", "S007", "S008"}
-# A schedule may be the name of a file; which stages may be empty depends on where they are.
-NOT_OF_FORM = {"unknown_schedule.json", "layers_array_empty_stage.json"}
+# A schedule may be the name of a file; which stages may be empty depends on where they are; a degree may be left open
+# for a search.
+NOT_OF_FORM = {"unknown_schedule.json", "layers_array_empty_stage.json", "degree_left_open.json"}
 validator = jsonschema.Draft202012Validator(schema)
 for path in sorted((root / "tests/golden/errors").glob("*.json")):
     told = path.with_suffix(".txt").read_text()
