@@ -151,6 +151,7 @@ TEST(ImportTrace, InfersTheScenarioThatIsBesideATrace) {
     for (const auto& [name, layout] : std::vector<std::pair<std::string, json>>{
              {"gpt-fsdp", {{"data_parallel", 2}, {"zero_stage", 3}, {"global_batch_size", 8}}},
              {"gpt-tp", {{"tensor_parallel", 2}, {"data_parallel", 1}, {"global_batch_size", 4}}},
+             {"gpt-sp", {{"tensor_parallel", 2}, {"sequence_parallel", true}}},
              {"gpt-pp",
               {{"pipeline_parallel", 2}, {"schedule", "1f1b"}, {"global_batch_size", 8}}}}) {
         const Outcome ranks = run({"import-trace", kTraces + name + "-rank0.json.gz",

@@ -303,6 +303,20 @@ TEST(RecordedStep, OfTensorParallelRanksIsReplayed) {
     }
 }
 
+// Forward gathers the inputs of two layers' two pairs of products and of the head, and scatters the
+// words' rows and what the pairs give; backward does the reverse with gradients, as the inputs are
+// kept.
+TEST(RecordedStep, OfSequenceParallelRanksIsReplayed) {
+    const Replayed all = replayed_of_two(
+        "gpt-sp", {"layout.tensor_parallel=2", "layout.sequence_parallel=true",
+                   "training.gathered_inputs=kept", "training.optimizer.clip_norm=0"});
+    for (const RankMatch& match : all.matches) {
+        EXPECT_EQ(of_kind(match, WorkKind::gemm).by_op, kProducts);
+        EXPECT_EQ(of_kind(match, WorkKind::all_gather).by_op, (2 * 2 + 1 + 2 * 2 + 1) * 2);
+        EXPECT_EQ(of_kind(match, WorkKind::reduce_scatter).by_op, (1 + 2 * 2 + 2 * 2 + 1) * 2);
+    }
+}
+
 // Each of two ranks has a layer; four micro-batches are handed on and four gradients back, of
 // which each rank posts either end by itself.
 TEST(RecordedStep, OfPipelineRanksIsReplayed) {

@@ -5,8 +5,8 @@
         python record_gpt.py gpt-2                                   gpt-2-rank<r>.json.gz, by gloo
 
 gpt-2 is of DistributedDataParallel, gpt-fsdp of fully_shard, gpt-tp of tensor-parallel ranks that
-share out vocabulary and loss, gpt-pp of a pipeline of two by 1F1B. Of the last three what nobody
-reads is left out of the files (slim).
+share out vocabulary and loss, gpt-sp of such that share out the tokens of norms as well, gpt-pp of a
+pipeline of two by 1F1B. Of the last four what nobody reads is left out of the files (slim).
 """
 import contextlib
 import gzip
@@ -35,8 +35,9 @@ class Layer(nn.Module):
         self.fc2 = nn.Linear(4 * HIDDEN, HIDDEN)
 
     def forward(self, x):
-        b, t, _ = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        qkv = self.qkv(self.norm1(x))
+        b, t, _ = qkv.shape
+        q, k, v = qkv.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.proj(y.transpose(1, 2).reshape(b, t, -1))
         return x + self.fc2(F.gelu(self.fc1(self.norm2(x)), approximate="tanh"))
@@ -47,6 +48,7 @@ class Gpt(nn.Module):
 
     def __init__(self, first=0, last=LAYERS):
         super().__init__()
+        self.share = slice(0, SEQUENCE)  # of the sequence, what lies between layers here
         if first == 0:
             self.tokens = nn.Embedding(VOCABULARY, HIDDEN)
             self.positions = nn.Embedding(SEQUENCE, HIDDEN)
@@ -57,7 +59,7 @@ class Gpt(nn.Module):
 
     def forward(self, x):
         if hasattr(self, "tokens"):
-            x = self.tokens(x) + self.positions(torch.arange(SEQUENCE))
+            x = self.tokens(x) + self.positions(torch.arange(SEQUENCE)[self.share])
         for layer in self.layers:
             x = layer(x)
         return self.head(self.norm(x)) if hasattr(self, "head") else x
@@ -76,19 +78,34 @@ def shard(model, world):
         fully_shard(module, mesh=mesh)
 
 
-def cut(model, world):
+def cut(model, rank, world, tokens):
+    """Over ranks that share out matrices; `tokens`: and between these the tokens."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module)
 
     mesh = init_device_mesh("cpu", (world,))
+    between = Shard(1) if tokens else Replicate()
+
+    def columns(**how):
+        return ColwiseParallel(input_layouts=between, **how)
+
+    def rows(**how):
+        return RowwiseParallel(output_layouts=between, **how)
+
+    def norms(*names):
+        return {name: SequenceParallel(use_local_output=True) for name in names if tokens}
+
+    if tokens:
+        model.share = slice(rank * SEQUENCE // world, (rank + 1) * SEQUENCE // world)
     parallelize_module(model, mesh, {
-        "tokens": RowwiseParallel(input_layouts=Replicate()),
-        "head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)})
+        "tokens": rows(input_layouts=Replicate()), **norms("norm"),
+        "head": columns(output_layouts=Shard(-1), use_local_output=False)})
     for layer in model.layers:
         layer.heads = HEADS // world
-        parallelize_module(layer, mesh, {"qkv": ColwiseParallel(), "proj": RowwiseParallel(),
-                                         "fc1": ColwiseParallel(), "fc2": RowwiseParallel()})
+        parallelize_module(layer, mesh, {"qkv": columns(), "proj": rows(), "fc1": columns(),
+                                         "fc2": rows(), **norms("norm1", "norm2")})
 
 
 def slim(path):
@@ -116,17 +133,17 @@ def main(name):
         net = nn.parallel.DistributedDataParallel(model)
     if name == "gpt-fsdp":
         shard(model, world)
-    if name == "gpt-tp":
+    if name in ("gpt-tp", "gpt-sp"):
         from torch.distributed.tensor.parallel import loss_parallel as around
 
-        cut(model, world)
+        cut(model, int(rank), world, name == "gpt-sp")
     if name == "gpt-pp":
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
         stage = PipelineStage(model, int(rank), world, torch.device("cpu"))
         run = Schedule1F1B(stage, n_microbatches=2 * MICRO_BATCHES, loss_fn=loss_of)
     # Distributed tensors and others are not stepped by one kernel.
-    how = {"foreach": False} if name == "gpt-tp" else {"fused": True}
+    how = {"foreach": False} if name in ("gpt-tp", "gpt-sp") else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **how)
 
     def pass_through():
@@ -147,7 +164,7 @@ def main(name):
     ) as profiler:
         for _ in range(4):
             pass_through()
-            if name not in ("gpt-tp", "gpt-pp"):
+            if name not in ("gpt-tp", "gpt-sp", "gpt-pp"):
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
