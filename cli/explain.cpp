@@ -61,7 +61,7 @@ class Explain : public Subcommand {
             if (json_) console.out << report_json(report);
             return kExitInternal;
         }
-        if (simulation.costs) simulation.costs->price_by_medians();
+        if (simulation.costs) simulation.costs->price_by_means();
         const Explanation explanation =
             explained(report, name(), console, simulation.costs ? &*simulation.costs : nullptr);
         console.out << (json_ ? explanation_json(explanation)
@@ -96,7 +96,7 @@ Explanation explained(const ReportInput& report, const std::string& subcommand,
     explanation.answers = sim::ask_what_ifs(
         scenario, report.profile, report.prediction, [&] { progress.step(); }, costs);
     if (costs != nullptr) {
-        explanation.by_medians_s = sim::to_seconds(
+        explanation.by_means_s = sim::to_seconds(
             sim::step_if(nullptr, plan::build_plan(scenario), scenario, report.profile, costs));
         return explanation;
     }

@@ -21,7 +21,7 @@ struct Explanation {
     std::vector<trace::PathPart> parts;
     std::vector<sim::Answer> answers;  // largest gain first
     std::optional<sim::BalancedLayers> balanced;
-    double by_medians_s = 0;  // of measured costs: the step that answers are asked of
+    double by_means_s = 0;  // of measured costs: the step that answers are asked of
 };
 
 // Of a prediction with its trace, priced by the profile, or by `costs`; simulates once per

@@ -58,7 +58,7 @@ std::string explanation_json(const Explanation& explanation) {
     json["critical_path"] = {{"parts", std::move(parts)}, {"stays", std::move(stays)}};
     json["what_if"] = std::move(answers);
     if (report.prediction.prices) {
-        json["step"]["by_medians_s"] = explanation.by_medians_s;
+        json["step"]["by_means_s"] = explanation.by_means_s;
         json["prices"] = prices_json(*report.prediction.prices);
     }
     json["balanced_layers"] = explanation.balanced

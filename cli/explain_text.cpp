@@ -164,10 +164,10 @@ std::string answers_text(const Explanation& explanation, const Console& console)
         heading("what if: each alone, simulated again; gains do not add up", console);
     if (!any) return text + labelled("", "nothing that was asked gains 0.1 % or more");
     text += table.text();
-    if (explanation.by_medians_s == 0) return text;
+    if (explanation.by_means_s == 0) return text;
     return text +
-           labelled("of", fmt::format("a step in which each op takes the median of its like: {}",
-                                      seconds_text(explanation.by_medians_s)));
+           labelled("of", fmt::format("a step in which each op takes the mean of its like: {}",
+                                      seconds_text(explanation.by_means_s)));
 }
 
 // What of the balance whole layers can bring.

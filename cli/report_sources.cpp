@@ -101,7 +101,7 @@ std::string software_text(const ReportInput& input) {
 
 std::string prices_text(const sim::PriceSources& prices) {
     constexpr std::array<const char*, sim::kPriceSources> kWords = {
-        "what they took themselves", "the median of the same op of a block",
+        "what they took themselves", "the mean of the same op of a block",
         "what was measured, scaled as the model scales", "the profile"};
     std::string list;
     for (std::size_t source = 0; source < sim::kPriceSources; ++source)
@@ -115,12 +115,12 @@ std::string prices_text(const sim::PriceSources& prices) {
 namespace {
 
 // Shares of the time of ops, by kind and source:
-//   kind        themselves  median  scaled  profile  over the model
+//   kind        themselves  mean  scaled  profile  over the model
 //   gemm                 -  61.0 %   3.2 %        -           x1.18
 std::string price_kinds_text(const sim::PriceSources& prices) {
     TextTable table(
         {Align::left, Align::right, Align::right, Align::right, Align::right, Align::right});
-    table.add({"kind", "themselves", "median", "scaled", "profile", "over the model"});
+    table.add({"kind", "themselves", "mean", "scaled", "profile", "over the model"});
     for (const sim::PriceSources::OfKind& kind : prices.kinds) {
         std::vector<std::string> row = {std::string(plan::name(kind.kind))};
         for (const double share : kind.share)

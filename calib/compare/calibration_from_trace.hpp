@@ -21,7 +21,7 @@ namespace orrery::compare {
 
 struct FamilyOverModel {
     sim::CostFamily family = sim::CostFamily::gemm;
-    double measured_s = 0;  // of all its ops in a step, by their medians
+    double measured_s = 0;  // of all its ops in a step, by their means
     double modelled_s = 0;
     double relative_sd = 0;  // of the factor between the family's ops
 };

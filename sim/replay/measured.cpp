@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "trace/describe_plan.hpp"
@@ -21,24 +22,20 @@ struct Runs {
     std::vector<Picoseconds> durations;
 };
 
-Picoseconds median_of(std::vector<Picoseconds>& values) {
+// A step is a sum: what ops of a kind take in another one follows from their mean, of which as many
+// make up what these took. A median leaves out what only some of them waited for.
+Picoseconds mean_of(const std::vector<Picoseconds>& values) {
     if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    const std::size_t middle = values.size() / 2;
-    if (values.size() % 2 == 1) return values[middle];
-    return values[middle - 1] + (values[middle] - values[middle - 1]) / 2;
+    const Picoseconds sum = std::accumulate(values.begin(), values.end(), Picoseconds{0});
+    return sum / std::ssize(values);
 }
 
-double relative_deviation(const std::vector<Picoseconds>& values, Picoseconds median) {
-    if (values.size() < 2 || median == 0) return 0;
-    double mean = 0;
-    for (const Picoseconds value : values)
-        mean += static_cast<double>(value) / static_cast<double>(values.size());
+double relative_deviation(const std::vector<Picoseconds>& values, Picoseconds mean) {
+    if (values.size() < 2 || mean == 0) return 0;
     double squares = 0;
     for (const Picoseconds value : values)
-        squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
-    return std::sqrt(squares / static_cast<double>(values.size() - 1)) /
-           static_cast<double>(median);
+        squares += std::pow(static_cast<double>(value - mean), 2);
+    return std::sqrt(squares / static_cast<double>(values.size() - 1)) / static_cast<double>(mean);
 }
 
 // Prices that differ by less are the same: sums of doubles in another order.
@@ -79,7 +76,7 @@ bool came_last(const Event& event) {
 }  // namespace
 
 std::string_view name(PriceSource source) {
-    static constexpr std::array<std::string_view, kPriceSources> names = {"own_time", "median",
+    static constexpr std::array<std::string_view, kPriceSources> names = {"own_time", "mean",
                                                                           "scaled", "profile"};
     return names[static_cast<std::size_t>(source)];
 }
@@ -112,11 +109,11 @@ MeasuredCosts::MeasuredCosts(trace::Trace trace, std::string path)
     for (auto& [key, of] : runs) {
         MeasuredOp& op = ops_[key];
         op.runs = static_cast<std::int64_t>(of.durations.size());
-        op.time = {median_of(of.late), median_of(of.durations)};
+        op.time = {mean_of(of.late), mean_of(of.durations)};
         op.relative_sd = relative_deviation(of.durations, op.time.duration);
     }
     for (std::size_t stream = 0; stream < late.size(); ++stream)
-        late_[stream] = median_of(late[stream]);
+        late_[stream] = mean_of(late[stream]);
 }
 
 std::array<MeasuredCosts::PoolKey, 3> MeasuredCosts::pools_of(const trace::OpName& op,
@@ -126,35 +123,23 @@ std::array<MeasuredCosts::PoolKey, 3> MeasuredCosts::pools_of(const trace::OpNam
             PoolKey{family, -1, -1}};
 }
 
-std::map<MeasuredCosts::Key, PredictedOp> MeasuredCosts::medians_of(
+std::map<MeasuredCosts::Key, PredictedOp> MeasuredCosts::means_of(
     const std::vector<PredictedOp>& predicted) {
-    std::map<Key, std::vector<PredictedOp>> by_key;
-    for (const PredictedOp& op : predicted)
-        by_key[key_of(op.name)].push_back(op);
-    std::map<Key, PredictedOp> medians;
-    for (auto& [key, ops] : by_key) {
-        std::sort(ops.begin(), ops.end(), [](const PredictedOp& a, const PredictedOp& b) {
-            return a.price.seconds < b.price.seconds;
-        });
-        std::int64_t runs = 0;
-        for (const PredictedOp& op : ops)
-            runs += op.runs;
-        const auto of_run = [&ops = ops](std::int64_t run) -> const PredictedOp& {
-            std::size_t i = 0;
-            while (run >= ops[i].runs)
-                run -= ops[i++].runs;
-            return ops[i];
-        };
-        const PredictedOp& low = of_run((runs - 1) / 2);
-        PredictedOp& median = medians[key] = low;
-        median.runs = runs;
-        median.price.seconds = (low.price.seconds + of_run(runs / 2).price.seconds) / 2;
+    std::map<Key, PredictedOp> means;
+    for (const PredictedOp& op : predicted) {
+        const auto [found, is_first] = means.emplace(key_of(op.name), op);
+        if (is_first) continue;
+        PredictedOp& mean = found->second;
+        const std::int64_t runs = mean.runs + op.runs;
+        mean.price.seconds += (op.price.seconds - mean.price.seconds) *
+                              static_cast<double>(op.runs) / static_cast<double>(runs);
+        mean.runs = runs;
     }
-    return medians;
+    return means;
 }
 
 void MeasuredCosts::hold_against(const std::vector<PredictedOp>& predicted) {
-    predicted_ = medians_of(predicted);
+    predicted_ = means_of(predicted);
     std::map<PoolKey, std::vector<Ratio>> ratios;
     for (const auto& [key, op] : predicted_) {
         const MeasuredOp* measured = find(op.name);
@@ -187,7 +172,7 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
     if (measured != nullptr) {
         const double then = there == predicted_.end() ? 0 : there->second.price.seconds;
         if (there == predicted_.end() || is_same(then, predicted.seconds))
-            return MeasuredPrice{measured->time, measured->relative_sd, PriceSource::median};
+            return MeasuredPrice{measured->time, measured->relative_sd, PriceSource::mean};
         if (there->second.price.family == predicted.family && then > 0) {
             const double seconds = to_seconds(measured->time.duration) * (predicted.seconds / then);
             return MeasuredPrice{{measured->time.late, from_seconds(seconds)},
@@ -207,7 +192,7 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
 }
 
 bool MeasuredCosts::are_priced_alike(const std::vector<PredictedOp>& predicted) const {
-    const std::map<Key, PredictedOp> here = medians_of(predicted);
+    const std::map<Key, PredictedOp> here = means_of(predicted);
     return std::all_of(here.begin(), here.end(), [&](const auto& op) {
         const auto there = predicted_.find(op.first);
         return there == predicted_.end() ||
@@ -296,7 +281,7 @@ bool MeasuredCosts::ran_in_order() const {
 }
 
 std::optional<Replay> MeasuredCosts::replay_of(const plan::Plan& plan) const {
-    if (by_medians_ || !is_of(plan) || !ran_in_order()) return std::nullopt;
+    if (by_means_ || !is_of(plan) || !ran_in_order()) return std::nullopt;
     Replay replay;
     Picoseconds last = trace_.step_start;
     for (const Track& track : trace_.tracks)

@@ -1,7 +1,7 @@
 // Prices from a measured trace, so that a simulation starts from what a real run took. An op has,
 // in this order:
 //   its own time, where the plan is the one that was measured: rank by rank, op id by op id;
-//   the median of all runs of the same op of a block, where the run has it: the same block name,
+//   the mean of all runs of the same op of a block, where the run has it: the same block name,
 //   label, kind, phase, stream, kind of group, FLOPs, bytes moved and bytes sent, which between
 //   them fix shape, element type and number of ranks;
 //   scaled, where the model knows what was measured and prices the op otherwise than there (other
@@ -12,7 +12,7 @@
 //   families: what was measured within a node says nothing of the network between nodes;
 //   the profile's price, where nothing of its family was measured.
 // A collective or transfer takes from when its last member is there: waiting is never priced. An op
-// that was never measured comes as late as the median one of its stream.
+// that was never measured comes as late as its stream's do in the mean.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class CostsError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-enum class PriceSource : std::uint8_t { own_time, median, scaled, profile };
+enum class PriceSource : std::uint8_t { own_time, mean, scaled, profile };
 inline constexpr std::size_t kPriceSources = 4;
 std::string_view name(PriceSource source);
 
@@ -65,8 +65,8 @@ struct PredictedOp {
 
 // All runs of one op of a block.
 struct MeasuredOp {
-    OpTime time;  // medians
-    // Standard deviation of the runs over their median, of a single run: 0.
+    OpTime time;  // means
+    // Standard deviation of the runs over their mean, of a single run: 0.
     double relative_sd = 0;
     std::int64_t runs = 0;
 };
@@ -82,7 +82,7 @@ struct Replay {
 struct MeasuredPrice {
     OpTime time;
     double relative_sd = 0;
-    PriceSource source = PriceSource::median;
+    PriceSource source = PriceSource::mean;
 };
 
 class MeasuredCosts {
@@ -91,7 +91,7 @@ class MeasuredCosts {
     MeasuredCosts(trace::Trace trace, std::string path);
 
     // What the model says of the scenario that was measured (predicted_ops, sim/machine.hpp).
-    // Without it medians are taken as they are, and nothing is scaled.
+    // Without it means are taken as they are, and nothing is scaled.
     void hold_against(const std::vector<PredictedOp>& predicted);
 
     // Of an op that the model prices so; nullopt: nothing measured says anything of it.
@@ -112,9 +112,9 @@ class MeasuredCosts {
         double measured_s = 0;   // of all, in a step of all ranks
     };
     std::optional<OverModel> over_model(CostFamily family) const;
-    // From now on no op has the time of its own, and all are priced by medians: for steps of which
+    // From now on no op has the time of its own, and all are priced by means: for steps of which
     // something is to be changed.
-    void price_by_medians() { by_medians_ = true; }
+    void price_by_means() { by_means_ = true; }
     // Of `plan` if it is the plan that was measured, and each stream ran its ops in that order.
     std::optional<Replay> replay_of(const plan::Plan& plan) const;
 
@@ -127,8 +127,8 @@ class MeasuredCosts {
     std::vector<OpTime> times_of(const plan::LinkedProgram& linked, const plan::Plan& plan,
                                  const trace::Track& track, int repetitions) const;
 
-    // Of all places of an op's group the median run's, as what was measured is the median.
-    static std::map<Key, PredictedOp> medians_of(const std::vector<PredictedOp>& predicted);
+    // Over all places of an op's group, as what was measured.
+    static std::map<Key, PredictedOp> means_of(const std::vector<PredictedOp>& predicted);
     // Family, kind and phase; −1: any.
     using PoolKey = std::tuple<CostFamily, int, int>;
     static std::array<PoolKey, 3> pools_of(const trace::OpName& op, CostFamily family);
@@ -141,7 +141,7 @@ class MeasuredCosts {
 
     trace::Trace trace_;
     std::string path_;
-    bool by_medians_ = false;
+    bool by_means_ = false;
     std::map<Key, MeasuredOp> ops_;
     std::array<Picoseconds, plan::kStreams> late_{};
     std::map<Key, PredictedOp> predicted_;

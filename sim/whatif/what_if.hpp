@@ -2,7 +2,7 @@
 // optimizer. Each question changes the inputs of a simulation or its priced ops, and the step is
 // simulated again; nothing is estimated. Answers do not add up: what one change gains another may
 // have gained already. Where measured times price the step, they price what is asked, too: each op
-// has the median of its like, since what one of them took once is nobody's price in another world.
+// has the mean of its like, since what one of them took once is nobody's price in another world.
 #pragma once
 
 #include <functional>
@@ -39,8 +39,8 @@ struct Answer {
 };
 
 // All that apply, largest gain first. `prediction` is that of `scenario`, not stuck. `asking` is
-// told of each before it is simulated. `costs`: what priced the prediction, by medians
-// (MeasuredCosts::price_by_medians); gains are those of a step that has these prices, and are taken
+// told of each before it is simulated. `costs`: what priced the prediction, by means
+// (MeasuredCosts::price_by_means); gains are those of a step that has these prices, and are taken
 // from the predicted step.
 std::vector<Answer> ask_what_ifs(
     const plan::Scenario& scenario, const Profile& profile, const Prediction& prediction,

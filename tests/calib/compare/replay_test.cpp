@@ -185,7 +185,7 @@ TEST(Replay, WhatWouldShortenAMeasuredStepIsAskedOfItsTimes) {
         if (op.phase == plan::Phase::optimizer) ++of_optimizer;
     }
     MeasuredCosts costs(measured, "measured.orrery");
-    costs.price_by_medians();
+    costs.price_by_means();
     sim::Profile profile = sim::load_profiles(world.read.scenario->cluster);
     for (auto& [dtype, peak] : profile.hardware.peak_tflops)
         peak.value = 1e9;  // any product in no time
@@ -344,7 +344,7 @@ TEST(WhatIf, FromARunIsWhatTheMachineWouldHaveMeasured) {
         const trace::Trace would = measured_run(asked.plan, by_name(asked));
         const sim::Prediction prediction = asked.priced_by(measured);
         EXPECT_EQ(step_of(prediction.trace), step_of(would)) << set;
-        EXPECT_DOUBLE_EQ(prediction.prices->share[at(PriceSource::median)], 1) << set;
+        EXPECT_DOUBLE_EQ(prediction.prices->share[at(PriceSource::mean)], 1) << set;
         EXPECT_EQ(prediction.prices->ops[at(PriceSource::profile)], 0) << set;
     }
 }
@@ -363,7 +363,7 @@ TEST(WhatIf, PricesByTheProfileWhatWasNeverMeasured) {
         if (two.described.ops[op].group != plan::GroupKind::none) ++unmeasured;
     EXPECT_GT(unmeasured, 0);
     EXPECT_GE(prices.ops[at(PriceSource::profile)], 2 * unmeasured);
-    EXPECT_GT(prices.share[at(PriceSource::median)], 0.5);
+    EXPECT_GT(prices.share[at(PriceSource::mean)], 0.5);
     EXPECT_NEAR(std::accumulate(prices.share.begin(), prices.share.end(), 0.0), 1, 1e-12);
 }
 
@@ -469,7 +469,7 @@ TEST(Extrapolation, ToMoreNodesPricesTheirNetworkByTheProfile) {
     EXPECT_NEAR(prediction.step.time_s, alone.step.time_s, 1e-6 * alone.step.time_s);
     const sim::PriceSources& prices = *prediction.prices;
     EXPECT_GT(prices.ops[at(PriceSource::profile)], 0);
-    EXPECT_GT(prices.share[at(PriceSource::median)] + prices.share[at(PriceSource::scaled)], 0.5);
+    EXPECT_GT(prices.share[at(PriceSource::mean)] + prices.share[at(PriceSource::scaled)], 0.5);
     for (const sim::PriceSources::OfKind& kind : prices.kinds)
         if (!plan::is_communication(kind.kind)) {
             EXPECT_EQ(kind.share[at(PriceSource::profile)], 0) << plan::name(kind.kind);
