@@ -11,6 +11,7 @@
 #include <tbb/parallel_for.h>
 
 #include "plan/assemble/build_plan.hpp"
+#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "sim/search/few_micro_batches.hpp"

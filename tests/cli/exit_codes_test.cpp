@@ -169,6 +169,17 @@ TEST(ExitCodes, AScenarioFromStandardInputIsThatOfItsFile) {
     EXPECT_NE(misspelt.err.find("--> -:/layuot"), std::string::npos) << misspelt.err;
 }
 
+TEST(ExitCodes, ATraceIsNoScenarioAndSaysWhoTakesIt) {
+    const std::string trace = TempDir() + "no_scenario.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--trace", trace}).code, 0);
+    const Outcome outcome = run({"explain", trace});
+    EXPECT_EQ(outcome.code, 5);
+    EXPECT_NE(outcome.err.find("this is no text; a trace is taken by orrery compare"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find("quotation marks"), std::string::npos) << outcome.err;
+}
+
 TEST(ExitCodes, HelpIsAWordAsWell) {
     EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
     EXPECT_EQ(run({"help"}).code, 0);
