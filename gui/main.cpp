@@ -3,6 +3,7 @@
 
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QIcon>
 #include <QStyleFactory>
 
 #include "gui/window/main_window.hpp"
@@ -30,6 +31,8 @@ int main(int argc, char** argv) {
     }
     QApplication application(argc, argv);
     QApplication::setApplicationName(QStringLiteral("orrery"));
+    QApplication::setDesktopFileName(QStringLiteral("orrery"));
+    QApplication::setWindowIcon(QIcon::fromTheme(QStringLiteral("orrery")));
     QApplication::setApplicationVersion(
         QString::fromStdString(std::string(orrery::program_version())));
     QCommandLineParser arguments;

@@ -52,6 +52,7 @@ struct Traffic {
     Volume hidden_sums;     // forward: of hidden states, among tensor-parallel ranks
     Volume hidden_gathers;  // … where each has a share of the tokens
     Volume hidden_scatters;
+    std::int64_t hidden_gathers_back = 0;  // backward: of gradients, or of inputs once more
     std::int64_t token_sums = 0;  // forward: one value a token, as a loss over shares of words has
     std::int64_t transfers = 0;
     Volume reduced, scattered;                                  // of gradients
@@ -126,7 +127,11 @@ class LayoutReader {
                 volume.add(elements, message->group);
                 continue;
             }
-            if (of_hidden) continue;
+            if (of_hidden) {
+                if (message->kind == WorkKind::all_gather && fact.phase == Phase::backward)
+                    ++traffic.hidden_gathers_back;
+                continue;
+            }
             if (forward && message->kind == WorkKind::all_reduce && elements > 0 &&
                 elements <= 2.0 * static_cast<double>(rank.tokens)) {
                 traffic.token_sums += elements >= static_cast<double>(rank.tokens) / 2 ? 1 : 0;
@@ -206,6 +211,7 @@ class LayoutReader {
                 norm_rows > 0 && norm_rows < rank.tokens
                     ? fmt::format("norms over {} of {} tokens", norm_rows, rank.tokens)
                     : "hidden states are gathered and scattered within layers");
+        if (scatters) say_gathered_inputs();
         for (std::size_t r = 0; r < ranks_.size(); ++r) {
             const std::int64_t of_layers = 2 * ranks_[r].calls;
             const std::int64_t all =
@@ -213,6 +219,20 @@ class LayoutReader {
             if (ranks_[r].has_embedding() && all > of_layers) out_.words_are_cut = true;
             if (ranks_[r].has_head() && traffic_[r].token_sums > 0) out_.words_are_cut = true;
         }
+    }
+    // Backward gathers the gradients of what attention and feed-forward network gave, and where
+    // their inputs were not kept whole these too.
+    void say_gathered_inputs() {
+        const std::int64_t gathers = traffic_.front().hidden_gathers_back;
+        const std::int64_t calls = any().calls;
+        if (gathers == 0) return;
+        const bool kept = gathers < 3 * calls;
+        out_.keys.push_back({"training.gathered_inputs",
+                             kept ? "kept" : "again",
+                             Certainty::certain,
+                             fmt::format("{} of hidden states backward, for {} of a layer",
+                                         counted(gathers, "gather"), counted(calls, "run")),
+                             {}});
     }
     std::int64_t smallest_group() const {
         std::int64_t smallest = 0;

@@ -25,7 +25,7 @@ struct InferredLayout {
     bool nothing_is_reduced = false;       // no gradient is summed up by any rank of the files
     // Of the rank with both embedding and head; 0: not known.
     double parameters_seen = 0, parameters_of_layers = 0;
-    std::vector<InferredKey> keys;  // of "layout"
+    std::vector<InferredKey> keys;  // of "layout", and of "training" what messages tell
 
     std::int64_t ranks() const { return tensor * pipeline * data; }
 };

@@ -152,14 +152,17 @@ class Derivation : public BackwardWriter {
         forget_gathered(all);
     }
 
-    // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
+    // Gathered inputs that are not kept for the weight gradients are not even now: they are
+    // gathered again.
     void forget_gathered(const std::vector<std::size_t>& ops) {
-        for (const std::size_t i : ops)
-            if (forward_.ops[i].is<AllGather>() && forward_.ops[i].group != GroupKind::expert) {
-                for (const TensorId whole : forward_.ops[i].writes)
-                    kept_[at(whole)] = -1;
-                again_.erase(std::find(again_.begin(), again_.end(), i));
-            }
+        for (const std::size_t i : ops) {
+            const Op& op = forward_.ops[i];
+            if (!op.is<AllGather>() || op.group == GroupKind::expert) continue;
+            if (op.group == GroupKind::tensor && notes_.keeps_gathered) continue;
+            for (const TensorId whole : op.writes)
+                kept_[at(whole)] = -1;
+            again_.erase(std::find(again_.begin(), again_.end(), i));
+        }
     }
 
     // Gradient of a forward tensor whose contributions are complete.

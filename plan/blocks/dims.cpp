@@ -92,6 +92,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.tokens = dims.batch * dims.sequence;
     dims.sequence_parallel = layout.sequence_parallel && t > 1;
     dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
+    dims.keeps_gathered = scenario.training.framework.gathered_inputs == GatheredInputs::kept;
     dims.composed_norms = scenario.training.framework.norm_kernel == NormKernel::composed;
     dims.hidden = model.hidden;
     dims.heads = attention.heads / t;

@@ -47,6 +47,7 @@ struct Dims {
     WordShares words;
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
+    bool keeps_gathered = false;  // what it gathers for products is kept for backward
     bool composed_norms = false;
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products

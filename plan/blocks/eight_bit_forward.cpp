@@ -25,11 +25,13 @@ ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& n
         if (input.source == x && input.gathered == gathered) return input;
     const Fp8& fp8 = dims_.fp8;
     EightBitInput input;
-    if (gathered && fp8.gathers_copies() && !dims_.lora.adapts(name)) {
+    // A copy that is read by rows alone is of no use to backward.
+    const bool keeps = dims_.keeps_gathered && !fp8.whole_tensors();
+    if (gathered && fp8.gathers_copies() && !dims_.lora.adapts(name) && !keeps) {
         input = gathered_copies(name, x);
     } else {
-        // What was gathered in 16 bits is gathered again in backward, and not kept whole.
-        const bool packed = fp8.packed_stash && !gathered;
+        // What was gathered in 16 bits to be gathered again in backward is not kept whole.
+        const bool packed = fp8.packed_stash && (!gathered || dims_.keeps_gathered);
         const TensorId whole = gathered ? gather(name, x) : x;
         const Tensor& source = out_.block.tensors[static_cast<std::size_t>(whole)];
         Casting casting;
@@ -71,8 +73,9 @@ ForwardWriter::EightBitInput ForwardWriter::gathered_copies(const std::string& n
     input.rows =
         gather_copy(*this, fp8, name + " input", name + "_in.q", tensor_of(share.rows.data),
                     tensor_of(share.rows.scales), share.rows, dims_.tensor);
-    for (const TensorId id : out_.block.ops.back().writes)
-        make_again(id);
+    if (!dims_.keeps_gathered)
+        for (const TensorId id : out_.block.ops.back().writes)
+            make_again(id);
     input.product.columns = fp8.whole_tensors() ? input.rows : share.columns;
     input.product.gathers = !fp8.whole_tensors();
     input.product.transposes = fp8.transposes;

@@ -64,7 +64,8 @@ struct ForwardBlock {
     // By op: products of eight bits; and how they are made.
     std::map<std::size_t, EightBitProduct> eight_bit;
     Fp8 fp8;
-    std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
+    std::int64_t tensor = 1;      // ranks that gather a sequence-parallel input
+    bool keeps_gathered = false;  // which, once gathered, stays until its backward
     // What backward gathers for products of eight bits others read, too, in 16.
     bool wide_gradients = false;
     // Of a layer of experts: the choices that its router is balanced by, −1: it is not.

@@ -11,6 +11,7 @@ ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
     out_.block.name = std::move(name);
     out_.fp8 = dims.fp8;
     out_.tensor = dims.tensor;
+    out_.keeps_gathered = dims.keeps_gathered;
 }
 
 TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,
@@ -146,7 +147,7 @@ TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
     const std::int64_t width = out_.block.tensors[static_cast<std::size_t>(x)].dims[1];
     const TensorId whole = activation(name + "_in", dims_.tokens, width);
     op(AllGather{dims_.tokens * width}, name + " input", {x}, {whole});
-    out_.rematerialise[static_cast<std::size_t>(whole)] = true;
+    if (!dims_.keeps_gathered) make_again(whole);
     gathered_.emplace_back(x, whole);
     return whole;
 }

@@ -23,6 +23,9 @@ Keys<Framework> kernels_and_types() {
                                          "fp32: the loss works on a copy, which is kept"),
         choice<&Framework::loss_logits>("loss_logits", "What the loss makes of the logits"),
         choice<&Framework::norm_kernel>("norm_kernel", "One kernel, or single operations"),
+        choice<&Framework::gathered_inputs>("gathered_inputs",
+                                            "Sequence parallelism: inputs of products are gathered "
+                                            "again in backward, or kept whole"),
         choice<&Framework::expert_biases>(
             "expert_biases",
             "Of experts with biases: kernels of their own, or single operations expert by expert"),

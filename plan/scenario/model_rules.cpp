@@ -70,6 +70,12 @@ void check_overlap_parts(Reading& reading, const Scenario& scenario) {
                        "layout.micro_batch_size", "training.sequence_length",
                        "training.tensor_overlap_parts"}))
         return;
+    if (layout.tensor_parallel > 1 &&
+        scenario.training.framework.gathered_inputs == GatheredInputs::kept)
+        reading
+            .report_field("S033", "training.gathered_inputs",
+                          "what is gathered in parts is gathered again in backward, in parts too")
+            .help = {"gathered_inputs: \"again\"", "tensor_overlap_parts: 1"};
     const std::int64_t whole =
         layout.micro_batch_size * scenario.training.sequence_length / layout.context_parallel;
     const std::int64_t share = whole / layout.tensor_parallel;

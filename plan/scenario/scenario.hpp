@@ -53,6 +53,9 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // 1805.02867; the kernels of Liger and of Transformer Engine).
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed };
+// Sequence parallelism: what was gathered for a product of forward is gathered again for its weight
+// gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
+enum class GatheredInputs : std::uint8_t { again, kept };
 enum class ExpertBiases : std::uint8_t { kernels, split };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
@@ -470,6 +473,7 @@ struct Framework {
     // composed: of single operations, which keep a copy of the input in fp32 and one of the result
     // before it is weighted.
     NormKernel norm_kernel = NormKernel::fused;
+    GatheredInputs gathered_inputs = GatheredInputs::again;
     // kernels: experts' biases and their clamped activation take one kernel each. split: biases of
     // the first product are added in it, those of the second expert by expert by single operations,
     // and so are gate and up clamped.

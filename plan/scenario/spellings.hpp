@@ -72,6 +72,10 @@ struct Spelling<NormKernel> {
     static constexpr std::array<std::string_view, 2> names = {"fused", "composed"};
 };
 template <>
+struct Spelling<GatheredInputs> {
+    static constexpr std::array<std::string_view, 2> names = {"again", "kept"};
+};
+template <>
 struct Spelling<ExpertBiases> {
     static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
 };

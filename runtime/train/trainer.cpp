@@ -280,7 +280,9 @@ class RankRun final : public RunningRank {
         request.tokens = program_->tokens;
         request.micro_batches = micro_batches;
         request.at = program_->at;
-        request.needed = std::any_of(turn_->ops.begin(), turn_->ops.end(), [](const BoundOp& op) {
+        // Not of turn_: that belongs to the thread on which steps end.
+        const auto& ops = program_->ops;
+        request.needed = std::any_of(ops.begin(), ops.end(), [](const BoundOp& op) {
             return op.op->is<plan::Embedding>() || op.op->is<plan::CrossEntropySum>();
         });
         return request;

@@ -83,6 +83,11 @@ bool with_fused_loss(const Case& at) {
     return at.scenario.training.framework.loss_logits == plan::LossLogits::fused;
 }
 
+bool without_sequence_parallel(const Case& at) {
+    const plan::Layout& layout = at.scenario.layout;
+    return !at.searched && (!layout.sequence_parallel || layout.tensor_parallel == 1);
+}
+
 bool on_devices(const Case& at) {
     return at.scenario.cluster.intra_node.kind != plan::IntraNodeKind::host;
 }
@@ -130,6 +135,8 @@ constexpr std::array kRules = {
          "a bound of the sequence length; positions are not learnt"},
     Rule{"/training/seed", always, kValues},
     Rule{"/training/lora/alpha", always, kValues},
+    Rule{"/training/gathered_inputs", without_sequence_parallel,
+         "no tensor rank has a share of the tokens: inputs of products are not gathered"},
     Rule{"/training/logits_dtype", with_fused_loss,
          "a fused loss reads logits as the product leaves them"},
     Rule{"/training/cuda_graphs", without_graphs, "nothing is captured in a graph"},

@@ -416,6 +416,11 @@ inline std::vector<NamedLayout> all_layouts() {
     add("parts_recompute_op", {tp2, sp, parts_2, by_op});
     add("parts_recompute_every_2", {tp2, sp, parts_2, "recompute=every_k", "recompute_every=2"});
     const std::string deferred = "training.defer_embedding_gradient=true";
+    const std::string kept = "training.gathered_inputs=kept";
+    add("kept_inputs", {tp2, sp, kept});
+    add("kept_inputs_pipeline_zero2", {tp2, sp, pp2, dp2, zero(2), kept});
+    add("kept_inputs_recompute_full", {tp2, sp, kept, "recompute=full"});
+    add("kept_inputs_recompute_op", {tp2, sp, kept, by_op});
     add("deferred_head_pipeline_4", {pp4, deferred});
     add("deferred_head_interleaved_zero2", {tp2, sp, pp2, dp2, v2, interleaved, zero(2), deferred});
     add("deferred_head_gpipe_late", {pp2, dp2, gpipe, zero(1), late, deferred});

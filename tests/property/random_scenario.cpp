@@ -199,6 +199,9 @@ class Draft {
         const std::int64_t share = sequence_ / context_;
         const bool parts = share >= 16 && one_in(3);
         if (parts) set("training.tensor_overlap_parts", 2);
+        if (parts || one_in(2))
+            set("training.gathered_inputs",
+                parts ? "again" : one_of<std::string>({"again", "kept"}));
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
         if (*family_.window && one_in(2))

@@ -121,6 +121,7 @@ inline Sets random_sets() {
                "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
                "training.scatter_gather_transfers=" + word({"false", "true"}),
                "training.recompute_stops_early=" + word({"false", "true"}),
+               "training.gathered_inputs=" + word({"again", "kept"}),
                "training.overlap_gradient_reduce=" + word({"false", "true"}),
                "training.overlap_parameter_gather=" + word({"false", "true"}),
                "training.overlap_pipeline_transfers=" + word({"always", "never"}),

@@ -222,6 +222,31 @@ TEST(Stash, WithFlashAttentionKeepsTheLogSumExpInPlaceOfTheMaps) {
     }
 }
 
+// The norms' outputs, which products read, are kept whole in place of their shares, and backward
+// gathers neither again.
+TEST(Stash, OfInputsThatStayGathered) {
+    const auto gathers = [](const Sets& sets) {
+        const plan::Plan plan = plan_of(sets);
+        const Block& backward = block_named(plan, "layer.backward");
+        return std::count_if(backward.ops.begin(), backward.ops.end(),
+                             [](const plan::Op& op) { return op.is<plan::AllGather>(); });
+    };
+    for (std::int64_t t : {2, 4}) {
+        const Sets again = {set("layout.tensor_parallel", t), "layout.sequence_parallel=true"};
+        Sets kept = again;
+        kept.emplace_back("training.gathered_inputs=kept");
+        EXPECT_EQ(layer_stash(kept) - layer_stash(again), 2 * 2 * (sbh - sbh / t));
+        EXPECT_EQ(gathers(again) - gathers(kept), 2);
+        // Run again, a layer gathers its inputs once instead of twice, and forward keeps its own.
+        Sets all_again = again, all_kept = kept;
+        for (Sets* sets : {&all_again, &all_kept})
+            sets->emplace_back("layout.recompute=full");
+        EXPECT_EQ(layer_stash(all_kept), layer_stash(all_again));
+        EXPECT_EQ(gathers(all_again) - gathers(all_kept), 2);
+    }
+    EXPECT_EQ(layer_stash({"training.gathered_inputs=kept"}), layer_stash({}));
+}
+
 // Grouped queries make K and V narrower (here half of Q each), the gated MLP keeps gate and up.
 TEST(Stash, OfALlamaFollowsItsWidths) {
     const std::int64_t ffn = 1024;

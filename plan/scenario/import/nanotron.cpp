@@ -65,7 +65,6 @@ constexpr Row kNanotronUnsupported[] = {
     {"model.model_config._fused_*", kKernels, "true"},
     {"model.model_config._use_qkv_packed", kKernels, "true"},
     {"model.model_config.z_loss_enabled", kNotModelled, "false"},
-    {"parallelism.tp_recompute_allgather", kNotModelled, "true"},
     {"parallelism.tp_linear_async_communication", "give training.overlap_tensor_backward", "false"},
 };
 
@@ -173,6 +172,12 @@ std::optional<std::int64_t> map_nanotron_layout(Sheet& sheet, const Wishes& wish
         sheet.put("layout.sequence_parallel", sequence, "parallelism.tp_mode");
     else
         sheet.put_usual("layout.sequence_parallel", sequence, "parallelism.tp_mode");
+    const char* const gathers = "parallelism.tp_recompute_allgather";
+    const auto again = sheet.boolean({gathers});
+    if (sequence && again)
+        sheet.put("training.gathered_inputs", *again ? "again" : "kept", gathers);
+    else if (sequence)
+        sheet.put_usual("training.gathered_inputs", "again", gathers);
     const auto recompute = sheet.boolean({"parallelism.recompute_layer"});
     if (recompute)
         sheet.put("layout.recompute", *recompute ? "full" : "none", "parallelism.recompute_layer");

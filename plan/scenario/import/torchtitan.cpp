@@ -287,9 +287,12 @@ void map_precision(Sheet& sheet, const TorchtitanFacts& facts) {
         sheet.refuse("model.converters", "FP8 is modelled beside bf16");
     const Sheet::Keys overlap = {"parallelism.enable_async_tensor_parallel",
                                  "experimental.enable_async_tensor_parallel"};
-    if (sheet.flag(overlap) && facts.tensor > 1)
+    if (sheet.flag(overlap) && facts.tensor > 1) {
         sheet.put("training.tensor_overlap_parts", facts.tensor, *overlap.begin(),
                   "a ring exchange has as many parts as ranks");
+        sheet.put("training.gathered_inputs", "again", *overlap.begin(),
+                  "what is gathered in parts is not kept whole here");
+    }
 }
 
 // The preset of torchtitan's runs is of compiled kernels.

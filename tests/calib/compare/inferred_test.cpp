@@ -114,6 +114,10 @@ TEST_P(PlantedLayout, IsInferredOfItsPlansTrace) {
     EXPECT_EQ(found.layout.virtual_pipeline, truth.layout.virtual_pipeline);
     EXPECT_EQ(found.layout.schedule, truth.layout.schedule);
     EXPECT_EQ(found.layout.sequence_parallel, truth.layout.sequence_parallel);
+    if (truth.layout.sequence_parallel) {
+        EXPECT_EQ(found.training.framework.gathered_inputs,
+                  truth.training.framework.gathered_inputs);
+    }
     EXPECT_EQ(found.layout.zero_stage, truth.layout.zero_stage);
     EXPECT_EQ(found.layout.reshard_after_forward, truth.layout.reshard_after_forward);
     EXPECT_EQ(found.layout.recompute, truth.layout.recompute);
@@ -135,6 +139,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"layout.pipeline_parallel=2", "layout.virtual_pipeline=2",
                  "layout.schedule=interleaved"}},
         Planted{"sequence", kLlama, {"layout.tensor_parallel=4", "layout.sequence_parallel=true"}},
+        Planted{"sequence_kept",
+                kLlama,
+                {"layout.tensor_parallel=4", "layout.sequence_parallel=true",
+                 "training.gathered_inputs=kept"}},
         Planted{"zero1", kLlama, {"layout.zero_stage=1"}},
         Planted{"zero2", kLlama, {"layout.zero_stage=2"}},
         Planted{"zero3", kLlama, {"layout.zero_stage=3", "layout.tensor_parallel=2"}},

@@ -33,6 +33,11 @@ TEST(Nanotron, EachKeyBecomesItsKey) {
     EXPECT_EQ(at(imported(", num_hidden_layers: 8"), "model.num_hidden_layers"), "8");
     EXPECT_EQ(at(imported("", ", pp_engine: 1f1b"), "layout.schedule"), "\"1f1b\"");
     EXPECT_EQ(at(imported("", ", tp_mode: reduce_scatter"), "layout.sequence_parallel"), "true");
+    const std::string scattered = ", tp_mode: reduce_scatter";
+    EXPECT_EQ(at(imported("", scattered), "training.gathered_inputs"), "\"again\"");
+    EXPECT_EQ(
+        at(imported("", scattered + ", tp_recompute_allgather: false"), "training.gathered_inputs"),
+        "\"kept\"");
     EXPECT_EQ(at(imported("", ", recompute_layer: yes"), "layout.recompute"), "\"full\"");
     EXPECT_TRUE(missing(result, "training.framework")) << "the library has no preset of it";
 }

@@ -94,6 +94,8 @@ TEST(Torchtitan, EachKeyBecomesItsKey) {
         {"[training]\nenable_cpu_offload = true", "layout.offload.parameters", "\"host\""},
         {"[parallelism]\ntensor_parallel_degree = 8\nenable_async_tensor_parallel = true",
          "training.tensor_overlap_parts", "8"},
+        {"[parallelism]\ntensor_parallel_degree = 8\nenable_async_tensor_parallel = true",
+         "training.gathered_inputs", "\"again\""},
         {"[optimizer]\nlr = 3e-4", "training.optimizer.learning_rate", "0.0003"},
         {"", "training.optimizer.learning_rate", "0.0008"},
         {"[optimizer]\nbeta2 = 0.99\neps = 1e-6\nweight_decay = 0.0", "training.optimizer.epsilon",
