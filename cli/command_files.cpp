@@ -74,14 +74,15 @@ std::string complaint_about(const NamedOutput& output, bool forced, const char* 
 }
 
 // A search of minutes is no way to learn that there is nowhere to write what it finds. Throws what
-// a writer would. The folders of a folder are made with it.
+// a writer would. Folders of a folder are made with it.
 void require_place_for(const OutputKind& kind, const std::string& path) {
     const auto there = status_of(path);
     if (there && !S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode)) return;
-    const auto refuse = [&](const std::string& why) {
-        throw trace::TraceFileError(trace::TraceFault::storage, path, "cannot be created: " + why);
-    };
     const bool folder = kind.is_folder(path);
+    const auto refuse = [&](const std::string& why) {
+        throw trace::TraceFileError(trace::TraceFault::storage, path,
+                                    (folder ? "cannot be made: " : "cannot be created: ") + why);
+    };
     std::error_code failed;
     fs::path place = folder ? fs::path(path) : fs::path(path).parent_path();
     while (folder && place.has_relative_path() && !fs::exists(place, failed))
