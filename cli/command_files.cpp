@@ -1,8 +1,10 @@
 #include "cli/command_files.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -15,6 +17,7 @@
 
 #include "cli/subcommand.hpp"
 #include "plan/check.hpp"
+#include "trace/trace_file_error.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -68,6 +71,27 @@ std::string complaint_about(const NamedOutput& output, bool forced, const char* 
     return refused(
         fmt::format("{}; {} {}", objection.why, word,
                     output.kind.is_folder(output.path) ? "writes into it" : "replaces it"));
+}
+
+// A search of minutes is no way to learn that there is nowhere to write what it finds. Throws what
+// a writer would. Folders of a folder are made with it.
+void require_place_for(const OutputKind& kind, const std::string& path) {
+    const auto there = status_of(path);
+    if (there && !S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode)) return;
+    const bool folder = kind.is_folder(path);
+    const auto refuse = [&](const std::string& why) {
+        throw trace::TraceFileError(trace::TraceFault::storage, path,
+                                    (folder ? "cannot be made: " : "cannot be created: ") + why);
+    };
+    std::error_code failed;
+    fs::path place = folder ? fs::path(path) : fs::path(path).parent_path();
+    while (folder && place.has_relative_path() && !fs::exists(place, failed))
+        place = place.has_filename() ? place.parent_path() : place.parent_path().parent_path();
+    if (place.empty()) place = ".";
+    if (!fs::is_directory(place, failed))
+        refuse(fmt::format("there is no folder {}", place.string()));
+    if (::access(place.c_str(), W_OK | X_OK) != 0)
+        refuse(fmt::format("{}: {}", place.string(), std::generic_category().message(errno)));
 }
 
 }  // namespace
@@ -176,8 +200,10 @@ void CommandFiles::clear() {
         if (!complaint.empty()) complaints.push_back(complaint);
     }
     if (!complaints.empty()) throw UsageError(fmt::format("{}", fmt::join(complaints, "\n  ")));
-    for (const Output& output : outputs_)
+    for (const Output& output : outputs_) {
         output.path->target_ = target_of(output.path->typed_);
+        if (!output.path->empty()) require_place_for(output.kind, output.path->typed_);
+    }
 }
 
 std::vector<const CLI::Option*> CommandFiles::inputs() const {

@@ -79,7 +79,8 @@ class CommandFiles {
     // Outputs that no option names; --force is there already.
     void writes(std::function<std::vector<NamedOutput>()> named);
 
-    // Throws UsageError with all that is refused.
+    // Throws UsageError with all that is refused; where an option's folder is not there, or may not
+    // be written, what its writer would throw.
     void clear();
 
     // What has been declared: for tests, and for the shell that completes words.

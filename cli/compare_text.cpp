@@ -48,10 +48,11 @@ std::string step_text(const compare::Comparison& comparison, const Console& cons
     if (!comparison.step_times_s) return text;
     const compare::Spread& run = *comparison.step_times_s;
     return text +
-           labelled(
-               "", fmt::format("the run: median {} of {} steps, {} to {}", seconds_text(run.median),
-                               whole_text(static_cast<std::int64_t>(comparison.steps_measured)),
-                               seconds_text(run.low), seconds_text(run.high)));
+           labelled("", fmt::format(
+                            "the run: median {} of {} step{}, {} to {}", seconds_text(run.median),
+                            whole_text(static_cast<std::int64_t>(comparison.steps_measured)),
+                            comparison.steps_measured == 1 ? "" : "s", seconds_text(run.low),
+                            seconds_text(run.high)));
 }
 
 std::string accounts_text(const compare::Comparison& comparison, const Console& console) {

@@ -19,7 +19,6 @@
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
 #include "plan/scenario/files.hpp"
-#include "plan/scenario/suggest.hpp"
 #include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
@@ -162,15 +161,9 @@ class Init : public Subcommand {
                 file_name(reference) == model_ + ".json")
                 return reference;
         if (model_.find('/') != std::string::npos) return model_;  // the reader says what it is
-        std::vector<std::string> words;
-        for (const std::string& reference : names)
-            words.push_back(fs::path(reference).stem().string());
-        std::string near;
-        for (const std::string& word : plan::by_distance(model_, words, 5))
-            near += (near.empty() ? "" : ", ") + word;
         throw UsageError(fmt::format(
             "{}: no model of the library, and no file; nearest: {}; orrery list models has all",
-            model_, near));
+            model_, nearest_in_library(LibraryKind::models, model_)));
     }
 
     // A file is referred to from where the scenario will stand.

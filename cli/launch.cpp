@@ -92,6 +92,8 @@ class Launch : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.reads_standard_input = false;
+        app.get_option("FILE")->description("Scenario, a JSON file");
         app.add_option("--for", tool_,
                        fmt::format("What runs it: {}", fmt::join(all_tools(), ", ")))
             ->required()

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/scenario_input.hpp"
 #include "plan/check.hpp"
 #include "plan/scenario/files.hpp"
+#include "plan/scenario/suggest.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -43,6 +45,17 @@ std::vector<std::string> library_names(LibraryKind kind, const std::string& word
         names.push_back(folder + '/' + file);
     }
     return names;
+}
+
+std::string nearest_in_library(LibraryKind kind, const std::string& word) {
+    constexpr std::size_t kFewNames = 5;
+    std::vector<std::string> names;
+    for (const std::string& reference : library_names(kind, ""))
+        names.push_back(std::filesystem::path(reference).stem().string());
+    std::string near;
+    for (const std::string& name : plan::by_distance(lower(word), names, kFewNames))
+        near += (near.empty() ? "" : ", ") + name;
+    return near;
 }
 
 std::optional<plan::Scenario> probe(LibraryKind kind, const std::string& reference,

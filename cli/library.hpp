@@ -18,6 +18,9 @@ std::string_view name(LibraryKind kind);  // its folder's
 // "models/llama3-70b.json", …: those whose name has `word` in it, whatever its case; sorted.
 std::vector<std::string> library_names(LibraryKind kind, const std::string& word);
 
+// "llama3-70b, llama3-8b": those whose names are spelt most like `word`.
+std::string nearest_in_library(LibraryKind kind, const std::string& word);
+
 // A scenario of one device that trains this model, or runs on this cluster or stack: for what it
 // says of them. `reference` is a name of the library, or a file. Nothing, and why, where it cannot
 // be read.

@@ -33,11 +33,14 @@ double distance(const LibraryCluster& one, std::int64_t gpus) {
 
 std::vector<LibraryCluster> library_clusters() {
     std::vector<LibraryCluster> all;
+    std::string why = "it has none";
     for (const std::string& reference : library_names(LibraryKind::clusters, "")) {
-        std::string why;
         if (const auto scenario = probe(LibraryKind::clusters, reference, why))
             all.push_back({reference, scenario->cluster});
     }
+    if (all.empty())
+        throw UsageError(
+            fmt::format("no cluster of the library in {} can be read: {}", library_folder(), why));
     return all;
 }
 

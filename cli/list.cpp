@@ -107,7 +107,6 @@ class List : public Subcommand {
 
     void declare(CLI::App& app) override {
         app.add_option("KIND", kind_, "models, clusters, profiles or frameworks")
-            ->required()
             ->option_text("WORD")
             ->check(completed_by(kind_names()));
         app.add_option("WORD", word_, "Only those with this in their name")->option_text("WORD");
@@ -120,7 +119,12 @@ class List : public Subcommand {
     int run(Console& console) override {
         const LibraryKind kind = chosen();
         Listed listed = empty(kind);
-        for (const std::string& reference : library_names(kind, word_)) {
+        const std::vector<std::string> references = library_names(kind, word_);
+        if (references.empty())
+            console.err << fmt::format(
+                "orrery list: none of the {} has '{}' in its name; nearest: {}\n", kind_, word_,
+                nearest_in_library(kind, word_));
+        for (const std::string& reference : references) {
             if (kind == LibraryKind::profiles) {
                 add_profile(reference, sim::load_profile(library_folder() + '/' + reference),
                             listed);
@@ -162,7 +166,8 @@ class List : public Subcommand {
         for (std::size_t i = 0; i < kLibraryKinds; ++i)
             if (const auto kind = static_cast<LibraryKind>(i); cli::name(kind) == kind_)
                 return kind;
-        throw UsageError(fmt::format("{}: one of {}", kind_, kind_names()));
+        throw UsageError(
+            fmt::format("{}one of {}", kind_.empty() ? "of what? " : kind_ + ": ", kind_names()));
     }
 
     static Listed empty(LibraryKind kind) {

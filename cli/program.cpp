@@ -93,14 +93,36 @@ int run_subcommand(const Program& program, Subcommand& subcommand, Console& cons
     }
 }
 
+std::vector<std::string> names_of(const Program& program) {
+    std::vector<std::string> names = {"help"};
+    for (const auto& subcommand : program.subcommands)
+        names.push_back(subcommand->name());
+    for (const Elsewhere& other : program.elsewhere)
+        names.push_back(other.name);
+    return names;
+}
+
+// `help` is --help, and `help WORD` is `WORD --help`: what many programs take, and people try
+// first.
+std::vector<std::string> without_help_word(std::vector<std::string> args) {
+    if (args.empty() || args.front() != "help") return args;
+    args.erase(args.begin());
+    args.emplace_back("--help");
+    return args;
+}
+
 // Help and version come as "errors" with exit code 0.
-int parse_failure(CLI::App& app, const CLI::ParseError& error, Console& console) {
+int parse_failure(const Program& program, CLI::App& app, const CLI::ParseError& error,
+                  Console& console) {
     const std::vector<CLI::App*> parsed = app.get_subcommands();
     if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
         console.out << error.what() << '\n';
         return kExitOk;
     }
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+        const std::string complaint =
+            parsed.empty() ? complaint_about(app, names_of(program), "subcommand") : "";
+        if (!complaint.empty()) return usage_error(console, "", complaint);
         console.out << (parsed.empty() ? app : *parsed.front()).help();
         return kExitOk;
     }
@@ -112,25 +134,21 @@ int dispatch(const Program& program, const std::vector<std::string>& args, Conso
     try {
         app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     } catch (const CLI::ParseError& error) {
-        return parse_failure(*app, error, console);
+        return parse_failure(program, *app, error, console);
     }
-    std::vector<std::string> names;
     for (const auto& subcommand : program.subcommands) {
-        names.push_back(subcommand->name());
         const CLI::App* sub = app->get_subcommand(subcommand->name());
         if (!sub->parsed()) continue;
         const std::string complaint = complaint_about(*sub, {}, "");
         if (!complaint.empty()) return usage_error(console, subcommand->name(), complaint);
         return run_subcommand(program, *subcommand, console);
     }
-    for (const Elsewhere& other : program.elsewhere) {
-        names.push_back(other.name);
+    for (const Elsewhere& other : program.elsewhere)
         if (app->get_subcommand(other.name)->parsed())
             return usage_error(console, "",
                                fmt::format("{} is part of the program {}, which ./orrery starts",
                                            other.name, other.program));
-    }
-    const std::string complaint = complaint_about(*app, names, "subcommand");
+    const std::string complaint = complaint_about(*app, names_of(program), "subcommand");
     if (!complaint.empty()) return usage_error(console, "", complaint);
     console.err << app->help();
     return kExitUsage;
@@ -166,7 +184,7 @@ std::unique_ptr<CLI::App> command_line_app(const Program& program) {
 }
 
 int run_program(const Program& program, const std::vector<std::string>& args, Console console) {
-    const int code = dispatch(program, args, console);
+    const int code = dispatch(program, without_help_word(args), console);
     console.out.flush();
     if (!console.out.good()) {
         console.err << "orrery: the output could not be written\n";

@@ -10,6 +10,7 @@ namespace {
 constexpr auto kSilent = std::chrono::seconds(2);
 constexpr auto kRewritten = std::chrono::milliseconds(200);
 constexpr auto kNextLine = std::chrono::seconds(10);
+constexpr double kTelling = 0.05;  // of the whole: before, what all will take is anybody's guess
 
 }  // namespace
 
@@ -33,8 +34,10 @@ void Progress::at(double done) {
     const Clock::time_point now = Clock::now();
     if (now < next_ || done <= 0) return;
     const std::chrono::duration<double> taken = now - begin_;
-    say(fmt::format("{:.0f} %, about {:.0f} s left", 100 * done,
-                    taken.count() * (1 - done) / done));
+    std::string state = fmt::format("{:.0f} %", 100 * done);
+    if (done >= kTelling)
+        state += fmt::format(", about {:.0f} s left", taken.count() * (1 - done) / done);
+    say(state);
 }
 
 void Progress::say(const std::string& state) {

@@ -75,8 +75,11 @@ void ScenarioInput::declare(CLI::App& app, CommandFiles& files) {
 void ScenarioInput::declare(CLI::App& app, CommandFiles& files, const std::string& positional,
                             const std::string& set_option) {
     option = set_option;
+    reads_standard_input = true;
     CLI::Option* scenario =
-        app.add_option(positional, file, "Scenario, a JSON file")->required()->option_text(" ");
+        app.add_option(positional, file, "Scenario, a JSON file; - is standard input")
+            ->required()
+            ->option_text(" ");
     files.reads(scenario, [this] { return content().files; });
     app.add_option(option, sets, fmt::format("Override a key of {}; repeatable", positional))
         ->type_name("KEY=VALUE")
@@ -118,6 +121,15 @@ const plan::PlanFile& ScenarioInput::plan_file() const {
     return *plan_file_;
 }
 
+// FILE's, where it is no file.
+const std::optional<std::string>& ScenarioInput::text() const {
+    if (given || !reads_standard_input || file != "-") return given;
+    std::string why;
+    if (!standard_input_) standard_input_ = plan::read_whole(std::cin, why);
+    if (!standard_input_) throw UsageError("standard input: " + why);
+    return standard_input_;
+}
+
 plan::ReadResult ScenarioInput::read_file(const std::vector<std::string>& all,
                                           const plan::Files& files) const {
     if (plan_path_.empty()) return plan::read_scenario(file, all, library_folder(), files);
@@ -154,14 +166,14 @@ const plan::ReadResult& ScenarioInput::content() const {
             throw UsageError(fmt::format(
                 "{} {}: {} says it; beside --plan only keys of {} can be set", option, set,
                 plan_path_, open_ == plan::LeftOpen::run ? "run" : "cluster and run"));
-    if (!content_) content_ = read_own(WithText(nullptr, file, given));
+    if (!content_) content_ = read_own(WithText(nullptr, file, text()));
     return *content_;
 }
 
 plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
     plan::ReadResult result = content();
     if (!result.scenario && own == OwnProfile::make && own_profile == OwnProfile::make)
-        result = read_own(WithText(&console.err, file, given));
+        result = read_own(WithText(&console.err, file, text()));
     check_plan(result);
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
@@ -173,7 +185,7 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own
 std::string ScenarioInput::assembled(const std::vector<std::string>& changes) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::assembled_scenario(file, all, library_folder(), WithText(nullptr, file, given));
+    return plan::assembled_scenario(file, all, library_folder(), WithText(nullptr, file, text()));
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
@@ -204,7 +216,7 @@ plan::ReadResult ScenarioInput::read_all_with(const std::vector<std::string>& ch
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
     const bool make = own == OwnProfile::make && own_profile == OwnProfile::make;
-    return read_file(all, WithText(make ? &std::cerr : nullptr, file, given));
+    return read_file(all, WithText(make ? &std::cerr : nullptr, file, text()));
 }
 
 plan::UnsettledScenario ScenarioInput::read_unsettled(
@@ -213,7 +225,7 @@ plan::UnsettledScenario ScenarioInput::read_unsettled(
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
     std::ostream* const told = own_profile == OwnProfile::make ? &std::cerr : nullptr;
-    return plan::read_unsettled(file, all, library_folder(), WithText(told, file, given));
+    return plan::read_unsettled(file, all, library_folder(), WithText(told, file, text()));
 }
 
 std::string library_folder(const std::filesystem::path& binary) {

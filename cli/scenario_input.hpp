@@ -28,10 +28,12 @@ struct ScenarioInput {
     std::vector<std::string> sets;
     std::string option = "--set";
     std::optional<std::string> given;  // FILE's text, where it is no file yet
+    // FILE may be "-", whose text is read once from there. Not of a run, whose ranks read FILE too.
+    bool reads_standard_input = false;
     // `find`: whoever reads, no profile is made, and nothing printed on standard error.
     OwnProfile own_profile = OwnProfile::make;
 
-    // `files` learns what the scenario reads.
+    // `files` learns what the scenario reads. Standard input is read.
     void declare(CLI::App& app, CommandFiles& files);
     // One of several scenarios: `positional` instead of FILE, `set_option` instead of --set.
     void declare(CLI::App& app, CommandFiles& files, const std::string& positional,
@@ -67,6 +69,7 @@ struct ScenarioInput {
     plan::UnsettledScenario read_unsettled(const std::vector<std::string>& changes) const;
 
   private:
+    const std::optional<std::string>& text() const;
     plan::ReadResult read_file(const std::vector<std::string>& all, const plan::Files& files) const;
     plan::ReadResult read_own(const plan::Files& files) const;
     const plan::PlanFile& plan_file() const;
@@ -74,6 +77,7 @@ struct ScenarioInput {
 
     std::string plan_path_;
     plan::LeftOpen open_ = plan::LeftOpen::cluster_and_run;
+    mutable std::optional<std::string> standard_input_;
     mutable std::optional<plan::PlanFile> plan_file_;
     mutable std::optional<plan::ReadResult> content_;
 };

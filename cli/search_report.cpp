@@ -288,7 +288,13 @@ std::vector<std::string> layout_cells(const plan::Layout& layout) {
 std::string search_text(const SearchReport& report, const Console& console) {
     const sim::SearchResult& result = report.result;
     std::string text = headline(report);
-    if (result.layouts.empty()) {
+    if (result.layouts.empty() && !result.pareto.empty()) {
+        text += '\n' +
+                console.bold(
+                    "none was simulated yet; what no other layout beats in step time, memory and "
+                    "cost, by estimate") +
+                '\n' + priced_table(report, result.pareto, kShownFront);
+    } else if (result.layouts.empty()) {
         text += '\n' + console.bold("nothing fits; the nearest, by estimate") + '\n' +
                 priced_table(report, result.nearest, result.nearest.size());
     } else {

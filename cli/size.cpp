@@ -130,6 +130,8 @@ class Size : public Subcommand {
             one["set"] = option.best->sets;
             one["step_time_s"] = step.time_s;
             one["mfu"] = option.best->prediction.throughput.mfu;
+            one["peak_bytes"] = option.best->prediction.memory.worst().peak_bytes;
+            one["fit_probability"] = option.best->prediction.memory.fit_probability;
             one["days"] = option.days();
             one["interval_days"] = {option.days_at(step.low_s), option.days_at(step.high_s)};
             one["gpu_hours"] = *option.run().gpu_hours;

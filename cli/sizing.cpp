@@ -244,9 +244,9 @@ std::string why_none(std::vector<SizeOption> options, const SizeQuestion& questi
 }
 
 std::vector<std::string> size_heads() {
-    std::vector<std::string> heads = {"cluster",   "GPUs",    "days",     "90 % interval",
-                                      "cost",      "MWh",     "t CO2",    "MFU",
-                                      "GPU-hours", "lost to", "in bounds"};
+    std::vector<std::string> heads = {"cluster", "GPUs",      "days",    "90 % interval",
+                                      "cost",    "MWh",       "t CO2",   "MFU",
+                                      "fits",    "GPU-hours", "lost to", "in bounds"};
     for (std::string& cell : layout_heads())
         heads.push_back(std::move(cell));
     return heads;
@@ -268,6 +268,7 @@ std::vector<std::string> size_cells(const SizeOption& option, const SizeQuestion
         or_empty(option.run().energy_mwh),
         or_empty(option.carbon_t(question.grams_per_kwh)),
         percent_text(prediction.throughput.mfu),
+        percent_text(prediction.memory.fit_probability),
         fmt::format("x {:.2f}", option.gpu_hours_ratio),
         option.lost_to,
         option.meets ? "yes" : "no"};

@@ -71,7 +71,7 @@ std::vector<plan::OpKind> op_kinds_of(const std::vector<std::string>& words) {
     return kinds;
 }
 
-// "200M": bytes in powers of 1,024, as everything here that is printed.
+// "200M": bytes in powers of 1,024.
 std::int64_t asked_bytes(const std::string& text) {
     constexpr std::string_view kUnits = "KMG";
     std::string digits = text;
@@ -86,6 +86,17 @@ std::int64_t asked_bytes(const std::string& text) {
     if (!value || *value == 0 || *value > (std::int64_t{1} << 40) / unit * 1024)
         throw UsageError(fmt::format("--max-size {}: a size is expected, as 200M or 1G", text));
     return *value * unit;
+}
+
+// The least that --max-size takes which is as large: "153M".
+std::string size_to_ask(std::int64_t bytes) {
+    std::string unit;
+    for (const char* next : {"K", "M", "G"}) {
+        if (bytes < std::int64_t{1024}) break;
+        bytes = (bytes + 1023) / 1024;
+        unit = next;
+    }
+    return std::to_string(bytes) + unit;
 }
 
 trace::ExcerptChoice excerpt_choice(const std::vector<std::string>& ranks,
@@ -107,15 +118,17 @@ std::int64_t written_size(const trace::Trace& part, const std::string& path) {
 }
 
 // As many tracks as fit; a file grows by nearly as much with each.
-trace::Trace fitting_tracks(const trace::Trace& part, std::int64_t most, const std::string& path) {
+trace::Trace fitting_tracks(const trace::Trace& part, const std::string& asked,
+                            const std::string& path) {
+    const std::int64_t most = asked_bytes(asked);
     std::size_t count = part.tracks.size();
     trace::Trace fits = part;
     std::int64_t size = written_size(fits, path);
     while (size > most) {
         if (count == 1)
-            throw UsageError(fmt::format(
-                "--max-size {}: one track alone takes {}; fewer --steps or --kinds",
-                bytes_text(static_cast<double>(most)), bytes_text(static_cast<double>(size))));
+            throw UsageError(
+                fmt::format("--max-size {}: one track alone takes {}; fewer --steps or --kinds",
+                            asked, size_to_ask(size)));
         const double share = static_cast<double>(most) / static_cast<double>(size);
         const auto guess = static_cast<std::size_t>(static_cast<double>(count) * share);
         count = std::clamp<std::size_t>(guess, 1, count - 1);
@@ -163,7 +176,7 @@ void TraceExcerpt::write(const trace::Trace& trace, const OutputPath& path,
     trace::Trace part = trace::excerpt(trace, excerpt_choice(ranks_, steps_, kinds_));
     if (trace::left_out(trace, part).events == trace::left_out(trace, part).of_events)
         throw UsageError("--ranks, --steps, --kinds: nothing of the trace is chosen");
-    if (!most_.empty()) part = fitting_tracks(part, asked_bytes(most_), path.path());
+    if (!most_.empty()) part = fitting_tracks(part, most_, path.path());
     trace::write_trace(part, path.path());
     const trace::LeftOut out = trace::left_out(trace, part);
     console.err << fmt::format(

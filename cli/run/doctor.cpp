@@ -28,6 +28,7 @@ class Doctor : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.reads_standard_input = false;
         CLI::Option* file = app.get_option("FILE")->required(false)->description(
             "With --preflight: the scenario of the run");
         CLI::Option* preflight =

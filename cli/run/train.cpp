@@ -53,6 +53,8 @@ class Train : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.reads_standard_input = false;
+        app.get_option("FILE")->description("Scenario, a JSON file");
         input_.declare_plan(app, files(), plan::LeftOpen::run);
         CLI::Range positive(std::int64_t{1}, kMostSteps);
         app.add_option("--steps", steps_,

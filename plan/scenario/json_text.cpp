@@ -163,7 +163,16 @@ class Builder {
         return at;
     }
 
-    static void suggest(Diagnostic& fault) {
+    void suggest(Diagnostic& fault) const {
+        // No character of UTF-8 begins so, nor is it a control character that texts have.
+        const auto first = static_cast<unsigned char>(text_.empty() ? ' ' : text_[0]);
+        if (first < '\t' || (first >= 0x80 && first < 0xC0) || first >= 0xF8) {
+            fault.arithmetic.clear();
+            fault.help.push_back(
+                "this is no text; a trace is taken by orrery compare, orrery convert and "
+                "--costs");
+            return;
+        }
         const auto says = [&fault](const char* words) {
             return fault.note.find(words) != std::string::npos;
         };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "plan/scenario/schema.hpp"
@@ -98,12 +99,13 @@ std::vector<std::string> by_distance(std::string_view word, std::vector<std::str
                                      std::size_t limit) {
     constexpr std::size_t kLongestCompared = 200;
     word = word.substr(0, kLongestCompared);
-    std::vector<std::pair<int, std::size_t>> ranked;
+    std::vector<std::tuple<bool, int, std::size_t>> ranked;
     for (std::size_t i = 0; i < candidates.size(); ++i)
-        ranked.emplace_back(edit_distance(word, candidates[i]), i);
+        ranked.emplace_back(candidates[i].find(word) == std::string::npos,
+                            edit_distance(word, candidates[i]), i);
     std::sort(ranked.begin(), ranked.end());
     std::vector<std::string> nearest_first;
-    for (const auto& [distance, i] : std::span(ranked).first(std::min(limit, ranked.size())))
+    for (const auto& [lacks, distance, i] : std::span(ranked).first(std::min(limit, ranked.size())))
         nearest_first.push_back(std::move(candidates[i]));
     return nearest_first;
 }

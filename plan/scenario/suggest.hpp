@@ -15,7 +15,8 @@ int edit_distance(std::string_view left, std::string_view right);
 // words of three or four letters) that is nearest, the first of equals; else empty.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// All candidates, nearest in spelling first (equals in their given order), at most `limit`.
+// All candidates, at most `limit`: first those that have the word in them ("h100"), then nearest in
+// spelling first (equals in their given order).
 std::vector<std::string> by_distance(std::string_view word, std::vector<std::string> candidates,
                                      std::size_t limit);
 

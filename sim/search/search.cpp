@@ -4,11 +4,14 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include <tbb/parallel_for.h>
 
 #include "plan/assemble/build_plan.hpp"
+#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "sim/search/few_micro_batches.hpp"
@@ -84,14 +87,19 @@ class Pricing {
             }
         }
         std::sort(fitting.begin(), fitting.end(), before);
+        Places too_large;
+        if (options_.of_each_base)
+            simulate_best_of_each(fitting, result, too_large);
+        else
+            result.layouts = simulate_best(fitting, result, too_large);
+        std::erase_if(fitting, [&](const PricedLayout& one) {
+            return too_large.contains({one.base, one.number});
+        });
         for (const PricedLayout& one : fitting)
             result.objectives.push_back(one.objective);
-        if (options_.of_each_base)
-            simulate_best_of_each(fitting, result);
-        else
-            result.layouts = simulate_best(fitting, result);
         result.pareto = pareto_of(fitting);
-        if (result.layouts.empty()) result.nearest = nearest_of(exceeding);
+        // Not where it ended before those were simulated that may fit.
+        if (result.objectives.empty()) result.nearest = nearest_of(exceeding);
         for (const PricedLayout& one : exceeding)
             if ((fitting.empty() || before(one, fitting.front())) &&
                 (!result.without_memory_limit || before(one, *result.without_memory_limit)))
@@ -101,6 +109,9 @@ class Pricing {
     }
 
   private:
+    // Base and number of layouts.
+    using Places = std::set<std::pair<std::uint32_t, std::uint64_t>>;
+
     // Bases that differ in layout and nodes alone share the costs of stages.
     SharedStageCosts& costs_for(const SearchBase& base) {
         for (const auto& [first, costs] : costs_)
@@ -217,9 +228,10 @@ class Pricing {
     }
 
     // In batches, until there are as many as are asked for and the next ones cannot be among them;
-    // of what then might be, a few times as many.
+    // of what then might be, a few times as many. Adds those to `too_large` that the simulation
+    // says do not fit.
     std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
-                                           SearchResult& result) {
+                                           SearchResult& result, Places& too_large) {
         std::vector<FoundLayout> layouts;
         if (options_.top == 0) return layouts;
         std::size_t after_enough = 0, batch = std::max(options_.top, kLeastBatch);
@@ -238,10 +250,12 @@ class Pricing {
             const std::size_t before = layouts.size();
             for (auto& one : found) {
                 if (!one || is_listed(*one, layouts)) continue;
-                if (fits(one->prediction.memory))
+                if (fits(one->prediction.memory)) {
                     layouts.push_back(std::move(*one));
-                else
-                    ++result.infeasible[kMemory].layouts;
+                    continue;
+                }
+                ++result.infeasible[kMemory].layouts;
+                too_large.emplace(one->price.base, one->price.number);
             }
             next += batch;
             batch = layouts.size() > before ? std::max(options_.top, kLeastBatch)
@@ -306,12 +320,13 @@ class Pricing {
         return options_.memory_margin == 0 || peak <= (1 - options_.memory_margin) * capacity;
     }
 
-    void simulate_best_of_each(const std::vector<PricedLayout>& fitting, SearchResult& result) {
+    void simulate_best_of_each(const std::vector<PricedLayout>& fitting, SearchResult& result,
+                               Places& too_large) {
         for (std::uint32_t base = 0; base < bases_.size(); ++base) {
             std::vector<PricedLayout> own;
             for (const PricedLayout& one : fitting)
                 if (one.base == base) own.push_back(one);
-            for (FoundLayout& found : simulate_best(own, result))
+            for (FoundLayout& found : simulate_best(own, result, too_large))
                 result.layouts.push_back(std::move(found));
         }
     }

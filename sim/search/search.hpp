@@ -81,8 +81,9 @@ struct SearchResult {
     };
     std::map<std::string, Broken> infeasible;  // by rule (S014); "memory": what breaks none
     std::vector<FoundLayout> layouts;          // best first; of_each_base: within each
-    std::vector<double> objectives;            // of what may fit, by estimate, ascending
-    std::vector<PricedLayout> pareto;   // of what fits: step time, memory, cost; fastest first
+    // By estimate; what was simulated and does not fit is not among these two.
+    std::vector<double> objectives;     // of what may fit, ascending
+    std::vector<PricedLayout> pareto;   // of step time, memory and cost; fastest first
     std::vector<PricedLayout> nearest;  // where nothing fits: those that need least memory
     std::optional<PricedLayout> without_memory_limit;  // the best if everything fitted
     bool stopped = false;

@@ -1,5 +1,8 @@
 // One class of failure, one exit code; stdout holds data only.
+#include <filesystem>
+#include <iostream>
 #include <map>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -123,12 +126,78 @@ TEST(ExitCodes, BrokenProfileIs5) {
     EXPECT_EQ(nlohmann::json::parse(outcome.out)["errors"].size(), 1u);
 }
 
-TEST(ExitCodes, UnwritableTraceIs8) {
-    const Outcome outcome =
-        run({"simulate", tiny(), "--trace", TempDir() + "no_such_folder/step.orrery"});
-    EXPECT_EQ(outcome.code, 8);
-    EXPECT_NE(outcome.err.find("no_such_folder"), std::string::npos) << outcome.err;
-    EXPECT_NE(outcome.out, "");  // the report all the same
+// Before any work: a search takes minutes.
+TEST(ExitCodes, AnOutputWithoutAFolderIs8BeforeAnyWork) {
+    const std::string nowhere = TempDir() + "no_such_folder/";
+    for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+             {"simulate", tiny(), "--trace", nowhere + "step.orrery"},
+             {"simulate", tiny(), "--csv", nowhere + "one.csv", "--table", "summary"},
+             {"search", tiny(), "--write", nowhere + "best.json"},
+             {"plan", tiny(), "-o", nowhere + "step.plan"},
+             {"report", tiny(), "-o", nowhere + "step.html"}}) {
+        const Outcome outcome = run(args);
+        EXPECT_EQ(outcome.code, 8) << args[0];
+        EXPECT_EQ(outcome.out, "") << args[0];
+        EXPECT_NE(outcome.err.find("cannot be created: there is no folder " + TempDir() +
+                                   "no_such_folder"),
+                  std::string::npos)
+            << outcome.err;
+    }
+    const std::string made = TempDir() + "tables_made/of_one/";
+    EXPECT_EQ(run({"simulate", tiny(), "--csv", made}).code, 0) << "its folders are made";
+}
+
+TEST(ExitCodes, AScenarioFromStandardInputIsThatOfItsFile) {
+    std::istringstream text(content_of(tiny()));
+    std::istringstream wrong(replaced(content_of(tiny()), "\"layout\"", "\"layuot\""));
+    std::streambuf* const before = std::cin.rdbuf(text.rdbuf());
+    const auto old_folder = std::filesystem::current_path();
+    std::filesystem::current_path(folder());  // its references are from here
+    const Outcome piped = run({"simulate", "-", "--set", "layout.micro_batch_size=1", "--json"});
+    std::cin.rdbuf(wrong.rdbuf());
+    const Outcome misspelt = run({"explain", "-"});
+    std::cin.rdbuf(before);
+    std::filesystem::current_path(old_folder);
+    EXPECT_EQ(piped.code, 0) << piped.err;
+    const auto step_of = [](const std::string& json) {
+        return nlohmann::json::parse(json)["step"];
+    };
+    EXPECT_EQ(
+        step_of(piped.out),
+        step_of(run({"simulate", tiny(), "--set", "layout.micro_batch_size=1", "--json"}).out));
+    EXPECT_EQ(misspelt.code, 3);
+    EXPECT_NE(misspelt.err.find("--> -:/layuot"), std::string::npos) << misspelt.err;
+}
+
+TEST(ExitCodes, ATraceIsNoScenarioAndSaysWhoTakesIt) {
+    const std::string trace = TempDir() + "no_scenario.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--trace", trace}).code, 0);
+    const Outcome outcome = run({"explain", trace});
+    EXPECT_EQ(outcome.code, 5);
+    EXPECT_NE(outcome.err.find("this is no text; a trace is taken by orrery compare"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find("quotation marks"), std::string::npos) << outcome.err;
+}
+
+TEST(ExitCodes, HelpIsAWordAsWell) {
+    EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+    EXPECT_EQ(run({"help"}).code, 0);
+    EXPECT_EQ(run({"help", "simulate"}).out, run({"simulate", "--help"}).out);
+    EXPECT_NE(run({"help", "simulate"}).out.find("Usage: orrery simulate"), std::string::npos);
+    // Not the help of all, as if it had been asked for.
+    expect_usage_error({"help", "simulat"}, "unknown subcommand 'simulat'; did you mean");
+    expect_usage_error({"simulat", "--help"}, "unknown subcommand 'simulat'; did you mean");
+}
+
+TEST(ExitCodes, AListOfNothingSaysWhatThereIs) {
+    expect_usage_error({"list"}, "of what? one of models, clusters, profiles, frameworks");
+    expect_usage_error({"list", "gpus"}, "gpus: one of models, clusters, profiles, frameworks");
+    const Outcome none = run({"list", "models", "llama3-80b"});
+    EXPECT_EQ(none.code, 0);
+    EXPECT_NE(none.err.find("none of the models has 'llama3-80b' in its name; nearest: llama3-"),
+              std::string::npos)
+        << none.err;
 }
 
 TEST(ExitCodes, UnwritableProfileIs8) {

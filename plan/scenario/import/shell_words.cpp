@@ -40,6 +40,24 @@ bool is_empty(const std::vector<ShellWord>& value) {
     return value.empty() || (value.size() == 1 && value[0].text.empty());
 }
 
+// Where the $(…), ${…} or `…` ends that stands at `at`, as an open word has it; `at` where none
+// does. Blanks within it are those of the command, not of what it prints.
+std::size_t end_of_expansion(std::string_view text, std::size_t at) {
+    if (text[at] == '`') {
+        const std::size_t close = text.find('`', at + 1);
+        return close == std::string_view::npos ? at : close + 1;
+    }
+    const std::string_view opens = text.substr(at, 2);
+    if (opens != "$(" && opens != "${") return at;
+    const char open = opens[1], close = open == '(' ? ')' : '}';
+    int depth = 0;
+    for (std::size_t i = at + 1; i < text.size(); ++i) {
+        if (text[i] == open) ++depth;
+        if (text[i] == close && --depth == 0) return i + 1;
+    }
+    return at;
+}
+
 }  // namespace
 
 std::optional<std::string> settled_value(const ShellVariables& variables, const std::string& name) {
@@ -138,8 +156,11 @@ void ShellWords::add(const ShellWord& word, bool split) {
         word_.open = word_.open || word.open;
         return;
     }
-    for (const char c : word.text) {
-        if (is_blank(c)) {
+    std::size_t unsettled_end = 0;
+    for (std::size_t i = 0; i < word.text.size(); ++i) {
+        const char c = word.text[i];
+        if (word.open && i >= unsettled_end) unsettled_end = end_of_expansion(word.text, i);
+        if (i >= unsettled_end && is_blank(c)) {
             end_word();
             continue;
         }

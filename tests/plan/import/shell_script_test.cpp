@@ -68,6 +68,16 @@ TEST(ShellScript, LeavesOpenWhatOnlyARunCanTell) {
               (Texts{"run", "open:$1/x", "open:${P##*/}", "$1"}));
 }
 
+// A blank in a command is none of what the command prints.
+TEST(ShellScript, SplitsNoCommandThatAVariableHolds) {
+    EXPECT_EQ(last("N=$(nvidia-smi --list-gpus | wc -l)\nrun --n $N ${N}x"),
+              (Texts{"run", "--n", "open:$(nvidia-smi --list-gpus | wc -l)",
+                     "open:$(nvidia-smi --list-gpus | wc -l)x"}));
+    EXPECT_EQ(
+        last("A=\"a `id -u` ${P% *}:1 $(f $(g h)) b\"\nrun $A"),
+        (Texts{"run", "open:a", "open:`id -u`", "open:${P% *}:1", "open:$(f $(g h))", "open:b"}));
+}
+
 TEST(ShellScript, NamesWhatAConditionLeavesOpen) {
     EXPECT_EQ(last("T=1\nif [ -z \"$X\" ]; then\n T=2\nfi\nrun $T"), (Texts{"run", "open:$T:2|1"}));
     EXPECT_EQ(last("[ -n \"$X\" ] && T=2\nrun $T"), (Texts{"run", "open:$T:2"}));

@@ -30,6 +30,9 @@ TEST(Nearest, FindsMisspeltWordsAndOtherStacksNames) {
 TEST(ByDistance, PutsTheNearestFirst) {
     EXPECT_EQ(by_distance("b.json", {"aaa.json", "bb.json", "c.json"}, 2),
               (std::vector<std::string>{"bb.json", "c.json"}));
+    // One that has the word in it is meant, however long it is.
+    EXPECT_EQ(by_distance("h100", {"cpu-8", "clusters/h100-sxm-256", "l40s"}, 2),
+              (std::vector<std::string>{"clusters/h100-sxm-256", "l40s"}));
 }
 
 TEST(Arithmetic, QuotientsShowTwoDecimals) {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -169,9 +170,28 @@ TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
         const auto exceeding =
             static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), exceeds));
         EXPECT_EQ(result.infeasible["memory"].layouts, exceeding) << small.run;
+        // Nor is it counted, or shown, as what may fit: all of these were simulated.
+        EXPECT_EQ(result.objectives.size() + exceeding, result.priced) << small.run;
+        for (const PricedLayout& one : result.pareto)
+            EXPECT_FALSE(exceeds(all[one.number])) << small.run << ' ' << one.number;
         without_room += exceeding;
     }
     EXPECT_GT(without_room, 0U);
+}
+
+TEST(Search, StoppedBeforeItSimulatedDoesNotSayThatNothingFits) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const LayoutSearch search = searched(input, small_spaces()[0].varies);
+    std::atomic<bool> stop = false;
+    SearchOptions options;
+    options.stop = &stop;
+    options.progress = [&](double done) { stop = done >= 1; };  // all are priced
+    const SearchResult result = sim::search(search.bases, options);
+    EXPECT_TRUE(result.stopped);
+    EXPECT_TRUE(result.layouts.empty());
+    EXPECT_FALSE(result.objectives.empty());
+    EXPECT_FALSE(result.pareto.empty());
+    EXPECT_TRUE(result.nearest.empty());
 }
 
 TEST(Search, IsTheSameForAnyNumberOfThreads) {
