@@ -1,10 +1,11 @@
 // Two steps laid over each other op by op, though their plans differ: which op of the one is which
-// of the other. An op is known by what it computes and not by who computes it: by its action's kind
-// and micro-batch, its layer, and its block (embedding, layer, head, …, forward, backward or
-// recomputed); within the block by kind, phase and process group, in issue order, so that as many
-// as can be are matched, and of those as many as can be in one size. What belongs to no layer's
-// computation (transfers, reductions of gradients, the optimizer) belongs to its stage. Labels and
-// ranks say nothing: a layer that has moved to another pipeline rank is the same layer.
+// of the other. An op is known by what it computes and not by who computes it: by its pass and
+// micro-batch, its layer, and the part of the model that its block is of (embedding, layer, head,
+// …); there by kind, phase and process group, in issue order, so that as many as can be are
+// matched, and of those as many as can be in one size. What is no pass of a micro-batch (transfers,
+// reductions of gradients, the optimizer) belongs to its stage. Labels and ranks say nothing: a
+// layer that has moved to another pipeline rank is the same layer, and a backward pass in two
+// halves the same pass.
 //
 // Of a trace that holds several steps the last one counts.
 #pragma once
@@ -51,16 +52,16 @@ class Alignment {
 
   private:
     // Ranks that a track has in its program, ascending; `before`: ranks of the program below them.
-    struct Place {
+    struct RankPlace {
         RankRange ranks;
         std::size_t track = 0;
         std::int64_t before = 0;
     };
-    static std::vector<std::vector<Place>> places_of(const Trace& trace);
+    static std::vector<std::vector<RankPlace>> places_of(const Trace& trace);
 
     std::array<const Trace*, 2> traces_;
     std::array<std::vector<std::vector<ProgramOp>>, 2> others_;  // by side, program and op id
-    std::array<std::vector<std::vector<Place>>, 2> places_;      // by side and program
+    std::array<std::vector<std::vector<RankPlace>>, 2> places_;  // by side and program
 };
 
 }  // namespace orrery::trace

@@ -17,7 +17,7 @@ struct OpCounts {
     std::int64_t aligned = 0;  // of either
     std::int64_t longer = 0;   // of the aligned ones, in B …
     std::int64_t shorter = 0;
-    std::int64_t moved = 0;  // to another pipeline rank
+    std::int64_t moved = 0;    // to another pipeline rank
     std::int64_t resized = 0;  // of other FLOPs or bytes
 };
 

@@ -55,8 +55,7 @@ RC_GTEST_PROP(OpDifferences, OfAStepWithItselfAreNothing, ()) {
     const Prediction a = of_layout(random_sets());
     const trace::OpDifferences none = differences(a, a);
     RC_ASSERT(none.counts.aligned == none.counts.a_ops);
-    RC_ASSERT(none.counts.longer + none.counts.shorter + none.counts.moved +
-                  none.counts.resized ==
+    RC_ASSERT(none.counts.longer + none.counts.shorter + none.counts.moved + none.counts.resized ==
               0);
     for (const trace::OpDifference& op : none.ops)
         RC_ASSERT(op.a_s == op.b_s);
@@ -65,8 +64,8 @@ RC_GTEST_PROP(OpDifferences, OfAStepWithItselfAreNothing, ()) {
 // Recomputation adds a forward pass to each backward one and takes nothing away.
 TEST(OpDifferences, OfRecomputationAreInOneStepAlone) {
     const Sets layout = {"layout.tensor_parallel=2", "layout.pipeline_parallel=2"};
-    const trace::OpDifferences found = differences(
-        of_layout(layout), of_layout(joined(layout, {"layout.recompute=full"})));
+    const trace::OpDifferences found =
+        differences(of_layout(layout), of_layout(joined(layout, {"layout.recompute=full"})));
     EXPECT_EQ(found.counts.aligned, found.counts.a_ops);
     EXPECT_EQ(found.counts.moved, 0);
     std::int64_t alone = 0;
@@ -77,6 +76,30 @@ TEST(OpDifferences, OfRecomputationAreInOneStepAlone) {
     }
     EXPECT_GT(alone, 0);
     EXPECT_EQ(alone, found.counts.b_ops - found.counts.aligned);
+}
+
+// A backward pass in one action is the same as in two: what gives gradients of inputs is in the
+// first half, what gives those of weights in the second.
+TEST(OpDifferences, FindABackwardPassInItsHalves) {
+    const Prediction a = of_layout({"layout.pipeline_parallel=2", "layout.schedule=1f1b"});
+    const Prediction b = of_layout({"layout.pipeline_parallel=2", "layout.schedule=zb-h1"});
+    for (const bool turned : {false, true}) {
+        const trace::Trace& one = turned ? b.trace : a.trace;
+        const trace::Alignment alignment(one, turned ? a.trace : b.trace);
+        for (std::size_t p = 0; p < one.programs.size(); ++p)
+            for (std::size_t i = trace::first_of_last_step(one.programs[p]);
+                 i < one.programs[p].op.size(); ++i) {
+                if (one.programs[p].layer[i] < 0) continue;
+                const auto there = alignment.counterpart(
+                    trace::Side::a,
+                    trace::ProgramOp{static_cast<std::int32_t>(p), static_cast<std::int32_t>(i)});
+                ASSERT_TRUE(there) << one.ops[one.programs[p].op[i]].label;
+                const trace::Trace& next = alignment.trace(trace::Side::b);
+                const std::uint32_t op = next.programs[static_cast<std::size_t>(there->program)]
+                                             .op[static_cast<std::size_t>(there->op)];
+                EXPECT_EQ(next.ops[op].label, one.ops[one.programs[p].op[i]].label);
+            }
+    }
 }
 
 // Four layers on four stages, then on two: those of stages 1 to 3 have moved, each of eight
