@@ -154,6 +154,11 @@ std::string counts_sentence(const trace::OpCounts& counts) {
         whole_text(counts.b_ops - counts.aligned));
 }
 
+// Recomputation stands in the block that it is made for.
+std::string where_of(const trace::OpName& op) {
+    return op.phase == plan::Phase::recompute ? op.block + ", again" : op.block;
+}
+
 std::string only_or_resized(const trace::OpDifference& op) {
     if (op.a == nullptr) return "in B alone";
     if (op.b == nullptr) return "in A alone";
@@ -169,7 +174,7 @@ std::string ops_table(const DiffReport& report, const Console& console) {
                      Align::right, Align::left});
     table.add({"op", "of", "ops", "A", "B", "B - A", ""});
     for (const trace::OpDifference& op : ops)
-        table.add({op.name().label, op.name().block, whole_text(op.count), seconds_text(op.a_s),
+        table.add({op.name().label, where_of(op.name()), whole_text(op.count), seconds_text(op.a_s),
                    seconds_text(op.b_s), seconds_change(op.b_s - op.a_s), only_or_resized(op)});
     return text + heading("ops that differ most, mean over ranks", console) + table.text();
 }

@@ -94,8 +94,8 @@ Stretches stretches_of(const Trace& trace, std::map<std::string, std::int32_t>& 
 using Alike = std::span<const OpStretch>;
 
 // Place of an op in such stretches: number of the stretch, and of the op in it.
-using Place = std::pair<std::size_t, std::size_t>;
-using Pairs = std::vector<std::pair<Place, Place>>;
+using StretchOp = std::pair<std::size_t, std::size_t>;
+using OpPairs = std::vector<std::pair<StretchOp, StretchOp>>;
 
 class PairedShapes {
   public:
@@ -105,13 +105,13 @@ class PairedShapes {
 
     // Of each stretch of `a` with each of `b` what has no pair yet: a backward pass in one action
     // is paired with its first half, and what is left of it with the second.
-    const Pairs& of(Alike a, Alike b) {
+    const OpPairs& of(Alike a, Alike b) {
         const auto [known, added] = known_.try_emplace({shapes_in(a), shapes_in(b)});
         if (!added) return known->second;
-        std::vector<std::vector<Place>> left_a = places_in(a, shapes_a_),
-                                        left_b = places_in(b, shapes_b_);
-        for (std::vector<Place>& of_a : left_a)
-            for (std::vector<Place>& of_b : left_b)
+        std::vector<std::vector<StretchOp>> left_a = places_in(a, shapes_a_),
+                                            left_b = places_in(b, shapes_b_);
+        for (std::vector<StretchOp>& of_a : left_a)
+            for (std::vector<StretchOp>& of_b : left_b)
                 pair_up(a, of_a, b, of_b, known->second);
         return known->second;
     }
@@ -128,9 +128,9 @@ class PairedShapes {
         return shapes;
     }
 
-    static std::vector<std::vector<Place>> places_in(Alike stretches,
-                                                     const std::vector<Shape>& shapes) {
-        std::vector<std::vector<Place>> places(stretches.size());
+    static std::vector<std::vector<StretchOp>> places_in(Alike stretches,
+                                                         const std::vector<Shape>& shapes) {
+        std::vector<std::vector<StretchOp>> places(stretches.size());
         for (std::size_t s = 0; s < stretches.size(); ++s)
             for (std::size_t i = 0; i < shapes[stretches[s].shape].size(); ++i)
                 places[s].emplace_back(s, i);
@@ -145,8 +145,8 @@ class PairedShapes {
     }
 
     // The longest common subsequence of what is left, which is taken out.
-    void pair_up(Alike a, std::vector<Place>& left_a, Alike b, std::vector<Place>& left_b,
-                 Pairs& pairs) const {
+    void pair_up(Alike a, std::vector<StretchOp>& left_a, Alike b, std::vector<StretchOp>& left_b,
+                 OpPairs& pairs) const {
         const auto worth_of = [&](std::size_t i, std::size_t j) {
             return worth(shapes_a_[a[left_a[i].first].shape][left_a[i].second],
                          shapes_b_[b[left_b[j].first].shape][left_b[j].second]);
@@ -168,7 +168,7 @@ class PairedShapes {
                 best_of(i, j) = std::max({best_of(i + 1, j), best_of(i, j + 1),
                                           together > 0 ? together + best_of(i + 1, j + 1) : 0});
             }
-        std::vector<Place> rest_a, rest_b;
+        std::vector<StretchOp> rest_a, rest_b;
         std::size_t i = 0, j = 0;
         while (i < left_a.size() && j < left_b.size()) {
             const std::int64_t together = worth_of(i, j);
@@ -189,7 +189,7 @@ class PairedShapes {
     const Trace& b_;
     const std::vector<Shape>& shapes_a_;
     const std::vector<Shape>& shapes_b_;
-    std::map<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>, Pairs> known_;
+    std::map<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>, OpPairs> known_;
 };
 
 // The stretches from the first on that are alike in what `same` compares.

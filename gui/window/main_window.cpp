@@ -139,8 +139,8 @@ void MainWindow::make_panes() {
         connect(from, &TimelineView::selection_changed, to,
                 [from, to] { to->point_at(from->counterpart()); });
         connect(from, &TimelineView::counterpart_wanted, to, [to](const OpPlace& op) {
+            to->setFocus();  // so that the other view goes along
             to->go_to(op);
-            to->setFocus();
         });
         connect(from, &TimelineView::coloured_by_difference, to,
                 &TimelineView::colour_by_difference);

@@ -158,6 +158,7 @@ TEST_F(HeldStep, AnOpShowsItsCounterpartAndLeadsToIt) {
     EXPECT_EQ(held().selected_op(), there);
     EXPECT_TRUE(held().hasFocus());
     EXPECT_EQ(above().scene().pointed_at, op);
+    EXPECT_EQ(above().shown_of_step(), held().shown_of_step());
     // And the details are of what was selected last.
     EXPECT_NE(value_of(table, QStringLiteral("in the other step")), "");
     QTest::keyClick(&held(), Qt::Key_O);
