@@ -88,7 +88,7 @@ Counterparts::Lines Counterparts::lines_of_action(std::size_t rank, std::size_t 
     const std::vector<std::uint32_t>& steps = own_->program_of(rank).step;
     Picoseconds own = 0, others = 0, own_alone = 0;
     std::size_t ops = 0, alone = 0;
-    std::string where;
+    std::vector<std::string> places;
     for (std::size_t i = 0; i < steps.size(); ++i) {
         const OpPlace op{rank, static_cast<std::int32_t>(i)};
         if (steps[i] != step || op_name(*own_, op).stream != plan::Stream::compute) continue;
@@ -105,12 +105,12 @@ Counterparts::Lines Counterparts::lines_of_action(std::size_t rank, std::size_t 
         const std::string place =
             trace::to_text(program.actions[program.step[static_cast<std::size_t>(there->event)]]) +
             " on " + others_->ranks()[there->rank].name;
-        if (where.find(place) == std::string::npos) where += (where.empty() ? "" : ", ") + place;
+        if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
     }
     if (ops == 0) return {};
     if (alone == ops) return {{"in the other step", "has no counterpart"}};
     Lines lines;
-    lines.emplace_back("in the other step", where);
+    lines.emplace_back("in the other step", fmt::format("{}", fmt::join(places, ", ")));
     lines.emplace_back("its ops here", seconds_of(own));
     lines.emplace_back("the same there", seconds_of(others));
     lines.emplace_back("here against there", against(own, others));

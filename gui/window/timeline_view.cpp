@@ -66,7 +66,6 @@ void TimelineView::set_path(std::shared_ptr<const std::vector<cli::PathStay>> pa
 
 void TimelineView::set_counterparts(std::shared_ptr<const Counterparts> counterparts) {
     counterparts_ = std::move(counterparts);
-    scene_.pointed_at.reset();
     colour_by_difference(shows_difference_->isChecked());
     Q_EMIT selection_changed();
 }
