@@ -108,15 +108,24 @@ class PairedShapes {
     const OpPairs& of(Alike a, Alike b) {
         const auto [known, added] = known_.try_emplace({shapes_in(a), shapes_in(b)});
         if (!added) return known->second;
-        std::vector<std::vector<StretchOp>> left_a = places_in(a, shapes_a_),
-                                            left_b = places_in(b, shapes_b_);
-        for (std::vector<StretchOp>& of_a : left_a)
-            for (std::vector<StretchOp>& of_b : left_b)
-                pair_up(a, of_a, b, of_b, known->second);
-        return known->second;
+        OpPairs& pairs = known->second;
+        Named in_a = named(a_, a, shapes_a_), in_b = named(b_, b, shapes_b_);
+        // Of pairings that are as good, the same one whichever step comes first.
+        const bool turned = comes_before(in_b, in_a);
+        if (turned) in_a.swap(in_b);
+        for (std::vector<NamedOp>& of_a : in_a)
+            for (std::vector<NamedOp>& of_b : in_b)
+                pair_up(of_a, of_b, pairs);
+        if (turned)
+            for (auto& [one, next] : pairs)
+                std::swap(one, next);
+        return pairs;
     }
 
   private:
+    using NamedOp = std::pair<StretchOp, const OpName*>;
+    using Named = std::vector<std::vector<NamedOp>>;  // by stretch, what has no pair yet
+
     // So that no number of equal sizes is worth a pair more.
     static constexpr std::int64_t kSameKind = 1 << 20;
     static constexpr std::int64_t kSameSize = kSameKind + 1;
@@ -128,28 +137,40 @@ class PairedShapes {
         return shapes;
     }
 
-    static std::vector<std::vector<StretchOp>> places_in(Alike stretches,
-                                                         const std::vector<Shape>& shapes) {
-        std::vector<std::vector<StretchOp>> places(stretches.size());
-        for (std::size_t s = 0; s < stretches.size(); ++s)
-            for (std::size_t i = 0; i < shapes[stretches[s].shape].size(); ++i)
-                places[s].emplace_back(s, i);
-        return places;
+    static Named named(const Trace& trace, Alike stretches, const std::vector<Shape>& shapes) {
+        Named ops(stretches.size());
+        for (std::size_t s = 0; s < stretches.size(); ++s) {
+            const Shape& shape = shapes[stretches[s].shape];
+            for (std::size_t i = 0; i < shape.size(); ++i)
+                ops[s].emplace_back(StretchOp{s, i}, &trace.ops[shape[i]]);
+        }
+        return ops;
     }
 
-    std::int64_t worth(std::uint32_t in_a, std::uint32_t in_b) const {
-        const OpName& a = a_.ops[in_a];
-        const OpName& b = b_.ops[in_b];
+    static bool comes_before(const Named& one, const Named& next) {
+        const auto of = [](const NamedOp& op) {
+            return std::tie(op.first, op.second->kind, op.second->phase, op.second->group,
+                            op.second->flops, op.second->bytes);
+        };
+        return std::lexicographical_compare(
+            one.begin(), one.end(), next.begin(), next.end(),
+            [&](const std::vector<NamedOp>& ops, const std::vector<NamedOp>& others) {
+                return std::lexicographical_compare(
+                    ops.begin(), ops.end(), others.begin(), others.end(),
+                    [&](const NamedOp& op, const NamedOp& other) { return of(op) < of(other); });
+            });
+    }
+
+    static std::int64_t worth(const OpName& a, const OpName& b) {
         if (a.kind != b.kind || a.phase != b.phase || a.group != b.group) return 0;
         return a.flops == b.flops && a.bytes == b.bytes ? kSameSize : kSameKind;
     }
 
     // The longest common subsequence of what is left, which is taken out.
-    void pair_up(Alike a, std::vector<StretchOp>& left_a, Alike b, std::vector<StretchOp>& left_b,
-                 OpPairs& pairs) const {
+    static void pair_up(std::vector<NamedOp>& left_a, std::vector<NamedOp>& left_b,
+                        OpPairs& pairs) {
         const auto worth_of = [&](std::size_t i, std::size_t j) {
-            return worth(shapes_a_[a[left_a[i].first].shape][left_a[i].second],
-                         shapes_b_[b[left_b[j].first].shape][left_b[j].second]);
+            return worth(*left_a[i].second, *left_b[j].second);
         };
         // What both begin with is mostly all that they are.
         std::size_t first = 0;
@@ -168,12 +189,12 @@ class PairedShapes {
                 best_of(i, j) = std::max({best_of(i + 1, j), best_of(i, j + 1),
                                           together > 0 ? together + best_of(i + 1, j + 1) : 0});
             }
-        std::vector<StretchOp> rest_a, rest_b;
+        std::vector<NamedOp> rest_a, rest_b;
         std::size_t i = 0, j = 0;
         while (i < left_a.size() && j < left_b.size()) {
             const std::int64_t together = worth_of(i, j);
             if (i < first || (together > 0 && best_of(i, j) == together + best_of(i + 1, j + 1)))
-                pairs.emplace_back(left_a[i++], left_b[j++]);
+                pairs.emplace_back(left_a[i++].first, left_b[j++].first);
             else if (best_of(i, j) == best_of(i + 1, j))
                 rest_a.push_back(left_a[i++]);
             else

@@ -133,7 +133,8 @@ std::optional<Details> TimelineView::details() const {
         if (counterparts_ && span.index >= 0)
             beside = counterparts_->lines_of_action(box.rank, static_cast<std::size_t>(span.index));
     }
-    found.lines.insert(found.lines.end(), beside.begin(), beside.end());
+    // First what was asked for by holding a step.
+    found.lines.insert(found.lines.begin(), beside.begin(), beside.end());
     return found;
 }
 
