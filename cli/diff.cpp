@@ -42,6 +42,8 @@ class Diff : public Subcommand {
                       {"sides", "/a /b", "side,step_time_s", true},
                       {"accounts", "/accounts", "account,a_s,b_s"},
                       {"busy", "/busy", "kind,group,a_s"},
+                      {"ops", "/ops", "block,op,kind"},
+                      {"stages", "/stages", "stage,kind,group,a_s"},
                       {"keys", "/keys", "pointer,a,b"}});
     }
 
@@ -62,9 +64,10 @@ class Diff : public Subcommand {
             if (json_) console.out << report_json(side->report());
             return kExitInternal;
         }
-        const DiffReport report{a.report(), b.report(),
-                                sim::difference_of(a.prediction, b.prediction),
-                                plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
+        const DiffReport report{
+            a.report(), b.report(), sim::difference_of(a.prediction, b.prediction),
+            plan::differing_keys(a.read.resolved_json, b.read.resolved_json),
+            trace::op_differences(trace::Alignment(a.prediction.trace, b.prediction.trace))};
         console.out << (json_ ? diff_json(report) : diff_text(report, console));
         csv_.write([&] { return diff_json(report); });
         const bool fit_a = a.prediction.memory.verdict != sim::Verdict::exceeds;

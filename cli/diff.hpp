@@ -1,5 +1,6 @@
 // What `orrery diff` prints: two scenarios side by side and where the difference of their steps
-// comes from, as text for people and as JSON for programs.
+// comes from, down to the ops of either that answer to each other, as text for people and as JSON
+// for programs.
 #pragma once
 
 #include <string>
@@ -9,6 +10,7 @@
 #include "cli/report.hpp"
 #include "plan/scenario/differing_keys.hpp"
 #include "sim/whatif/difference.hpp"
+#include "trace/op_differences.hpp"
 
 namespace orrery::cli {
 
@@ -17,6 +19,7 @@ struct DiffReport {
     ReportInput b;
     sim::Difference difference;
     std::vector<plan::KeyDifference> keys;
+    trace::OpDifferences ops;
 };
 
 std::string diff_text(const DiffReport& report, const Console& console);

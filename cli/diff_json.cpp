@@ -36,6 +36,47 @@ Json side_json(const ReportInput& side) {
             {"memory", std::move(memory)}};
 }
 
+Json group_json(plan::GroupKind group) {
+    return group == plan::GroupKind::none ? Json(nullptr) : Json(plan::name(group));
+}
+
+Json counts_json(const trace::OpCounts& counts) {
+    return {{"a", counts.a_ops},
+            {"b", counts.b_ops},
+            {"aligned", counts.aligned},
+            {"longer", counts.longer},
+            {"shorter", counts.shorter},
+            {"moved", counts.moved},
+            {"resized", counts.resized},
+            {"a_alone", counts.a_ops - counts.aligned},
+            {"b_alone", counts.b_ops - counts.aligned}};
+}
+
+Json op_json(const trace::OpDifference& op) {
+    const trace::OpName& name = op.name();
+    const char* one = op.a == nullptr ? "b" : "a";
+    return {{"block", name.block},
+            {"op", name.label},
+            {"kind", plan::name(name.kind)},
+            {"phase", plan::name(name.phase)},
+            {"group", group_json(name.group)},
+            {"in", op.a != nullptr && op.b != nullptr ? "both" : one},
+            {"count", op.count},
+            {"resized", op.resized()},
+            {"a_s", op.a_s},
+            {"b_s", op.b_s},
+            {"difference_s", op.b_s - op.a_s}};
+}
+
+Json stage_json(const trace::StageDifference& stage) {
+    return {{"stage", stage.stage},
+            {"kind", plan::name(stage.kind)},
+            {"group", group_json(stage.group)},
+            {"a_s", stage.a_s},
+            {"b_s", stage.b_s},
+            {"difference_s", stage.b_s - stage.a_s}};
+}
+
 }  // namespace
 
 std::string diff_json(const DiffReport& report) {
@@ -49,11 +90,16 @@ std::string diff_json(const DiffReport& report) {
     Json busy = Json::array();
     for (const sim::BusyDifference& op : difference.busy)
         busy.push_back({{"kind", plan::name(op.kind)},
-                        {"group", op.group == plan::GroupKind::none ? Json(nullptr)
-                                                                    : Json(plan::name(op.group))},
+                        {"group", group_json(op.group)},
                         {"a_s", op.a_s},
                         {"b_s", op.b_s},
                         {"difference_s", op.b_s - op.a_s}});
+    Json ops = Json::array();
+    for (const trace::OpDifference& op : report.ops.ops)
+        ops.push_back(op_json(op));
+    Json stages = Json::array();
+    for (const trace::StageDifference& stage : report.ops.stages)
+        stages.push_back(stage_json(stage));
     Json keys = Json::array();
     for (const plan::KeyDifference& key : report.keys)
         keys.push_back(
@@ -65,6 +111,9 @@ std::string diff_json(const DiffReport& report) {
                     {"difference_s", sim::to_seconds(difference.step_b - difference.step_a)}};
     json["accounts"] = std::move(accounts);
     json["busy"] = std::move(busy);
+    json["op_counts"] = counts_json(report.ops.counts);
+    json["ops"] = std::move(ops);
+    json["stages"] = std::move(stages);
     json["keys"] = std::move(keys);
     json["a"] = side_json(report.a);
     json["b"] = side_json(report.b);

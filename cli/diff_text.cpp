@@ -108,23 +108,88 @@ std::string accounts_table(const DiffReport& report, const Console& console) {
     return heading("where the time goes, mean over ranks", console) + table.text();
 }
 
-std::string busy_table(const DiffReport& report, const Console& console) {
+std::string kind_words(std::string_view kind) {
+    std::string text(kind);
+    std::replace(text.begin(), text.end(), '_', ' ');
+    return text;
+}
+
+std::string group_text(plan::GroupKind group) {
+    return group == plan::GroupKind::none ? "" : std::string(plan::name(group));
+}
+
+// The first rows of a table that is sorted by difference, as far as they are worth a line.
+template <typename Row>
+std::vector<Row> worth_a_line(const DiffReport& report, const std::vector<Row>& rows) {
     const double longer =
         std::max(to_seconds(report.difference.step_a), to_seconds(report.difference.step_b));
+    std::vector<Row> worth;
+    for (const Row& row : rows)
+        if (worth.size() < kMostOps && std::abs(row.b_s - row.a_s) >= kLeastShare * longer)
+            worth.push_back(row);
+    return worth;
+}
+
+std::string busy_table(const DiffReport& report, const Console& console) {
+    const auto busy = worth_a_line(report, report.difference.busy);
+    if (busy.empty()) return "";
     TextTable table({Align::left, Align::left, Align::right, Align::right, Align::right});
     table.add({"op", "group", "A", "B", "B - A"});
-    std::size_t shown = 0;
-    for (const sim::BusyDifference& op : report.difference.busy) {
-        if (shown == kMostOps || std::abs(op.b_s - op.a_s) < kLeastShare * longer) break;
-        ++shown;
-        std::string kind(plan::name(op.kind));
-        std::replace(kind.begin(), kind.end(), '_', ' ');
-        table.add({kind, op.group == plan::GroupKind::none ? "" : std::string(plan::name(op.group)),
-                   seconds_text(op.a_s), seconds_text(op.b_s), seconds_change(op.b_s - op.a_s)});
-    }
-    if (shown == 0) return "";
+    for (const sim::BusyDifference& op : busy)
+        table.add({kind_words(plan::name(op.kind)), group_text(op.group), seconds_text(op.a_s),
+                   seconds_text(op.b_s), seconds_change(op.b_s - op.a_s)});
     return heading("busy time of ops, hidden or not, mean over ranks; 0.1 % of the step or more",
                    console) +
+           table.text();
+}
+
+std::string counts_sentence(const trace::OpCounts& counts) {
+    return fmt::format(
+        "Of the {} ops of A and the {} of B, one rank of each pipeline rank, {} are the same "
+        "computation: {} take longer in B and {} less, {} are on another pipeline rank, {} are of "
+        "another size. {} are in A alone, {} in B alone.",
+        whole_text(counts.a_ops), whole_text(counts.b_ops), whole_text(counts.aligned),
+        whole_text(counts.longer), whole_text(counts.shorter), whole_text(counts.moved),
+        whole_text(counts.resized), whole_text(counts.a_ops - counts.aligned),
+        whole_text(counts.b_ops - counts.aligned));
+}
+
+// Recomputation stands in the block that it is made for.
+std::string where_of(const trace::OpName& op) {
+    return op.phase == plan::Phase::recompute ? op.block + ", again" : op.block;
+}
+
+std::string only_or_resized(const trace::OpDifference& op) {
+    if (op.a == nullptr) return "in B alone";
+    if (op.b == nullptr) return "in A alone";
+    return op.resized() ? "another size" : "";
+}
+
+std::string ops_table(const DiffReport& report, const Console& console) {
+    std::string text = heading("op by op", console) + "  " +
+                       wrapped(counts_sentence(report.ops.counts), kReportColumns, 2, 2) + '\n';
+    const auto ops = worth_a_line(report, report.ops.ops);
+    if (ops.empty()) return text;
+    TextTable table({Align::left, Align::left, Align::right, Align::right, Align::right,
+                     Align::right, Align::left});
+    table.add({"op", "of", "ops", "A", "B", "B - A", ""});
+    for (const trace::OpDifference& op : ops)
+        table.add({op.name().label, where_of(op.name()), whole_text(op.count), seconds_text(op.a_s),
+                   seconds_text(op.b_s), seconds_change(op.b_s - op.a_s), only_or_resized(op)});
+    return text + heading("ops that differ most, mean over ranks", console) + table.text();
+}
+
+std::string stages_table(const DiffReport& report, const Console& console) {
+    const auto stages = worth_a_line(report, report.ops.stages);
+    if (stages.empty()) return "";
+    TextTable table(
+        {Align::right, Align::left, Align::left, Align::right, Align::right, Align::right});
+    table.add({"stage", "op", "group", "A", "B", "B - A"});
+    for (const trace::StageDifference& stage : stages)
+        table.add({std::to_string(stage.stage), kind_words(plan::name(stage.kind)),
+                   group_text(stage.group), seconds_text(stage.a_s), seconds_text(stage.b_s),
+                   seconds_change(stage.b_s - stage.a_s)});
+    return heading("stages and kinds of op that differ most, mean over a stage's ranks", console) +
            table.text();
 }
 
@@ -214,7 +279,8 @@ std::string diff_text(const DiffReport& report, const Console& console) {
                        imported_text(report.b.resolved_json)) +
            console.bold(wrapped(diff_sentence(report), kReportColumns, 2, 2)) + "\n\n" +
            sides_text(report) + keys_text(report, console) + accounts_table(report, console) +
-           busy_table(report, console) + memory_table(report, console);
+           busy_table(report, console) + ops_table(report, console) +
+           stages_table(report, console) + memory_table(report, console);
 }
 
 }  // namespace orrery::cli

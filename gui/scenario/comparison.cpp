@@ -7,7 +7,7 @@
 
 namespace orrery::gui {
 
-std::string comparison_text(const Answer& a, const Answer& b) {
+std::string comparison_text(const Answer& a, const Answer& b, const trace::Alignment& alignment) {
     cli::ScenarioInput input_a, input_b;
     input_a.file = name_of(a.asked);
     input_b.file = name_of(b.asked);
@@ -17,7 +17,8 @@ std::string comparison_text(const Answer& a, const Answer& b) {
     };
     const cli::DiffReport report{report_of(a, input_a), report_of(b, input_b),
                                  sim::difference_of(*a.prediction, *b.prediction),
-                                 plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
+                                 plan::differing_keys(a.read.resolved_json, b.read.resolved_json),
+                                 trace::op_differences(alignment)};
     std::ostringstream out, err;
     return cli::diff_text(report, {out, err});
 }

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "gui/scenario/answer.hpp"
+#include "trace/alignment.hpp"
 
 namespace orrery::gui {
 
-// Both have a prediction.
-std::string comparison_text(const Answer& a, const Answer& b);
+// Both have a prediction; `alignment` is of their steps.
+std::string comparison_text(const Answer& a, const Answer& b, const trace::Alignment& alignment);
 
 // Of another plan than the measured one: says so, with the differences.
 std::string comparison_text(const Answer& predicted, const trace::Trace& measured,

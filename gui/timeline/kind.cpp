@@ -40,6 +40,14 @@ constexpr std::array<KindRow, kKinds> kRows = {{
     {Kind::copy, Account::other, false, "copy between tiers of memory"},
     {Kind::host, Account::other, false, "host"},
     {Kind::idle, Account::other, true, "idle"},
+    {Kind::half, Account::other, false, "half as long or less"},
+    {Kind::shorter, Account::other, false, "shorter"},
+    {Kind::little_shorter, Account::other, false, "a little shorter"},
+    {Kind::as_long, Account::other, false, "as long"},
+    {Kind::little_longer, Account::other, false, "a little longer"},
+    {Kind::longer, Account::other, false, "longer"},
+    {Kind::twice, Account::other, false, "twice as long or more"},
+    {Kind::alone, Account::other, false, "in this step alone"},
 }};
 
 constexpr bool is_in_order() {

@@ -33,9 +33,18 @@ enum class Kind : std::uint8_t {
     transfer,
     copy,
     host,  // of a trace that another program recorded: what its host does, and annotations
-    idle   // of its devices: without work, whatever they wait for
+    idle,  // of its devices: without work, whatever they wait for
+    // Of a step that is held against another: an op beside its counterpart there.
+    half,            // takes half as long, or less
+    shorter,         // 4/5 as long, or less
+    little_shorter,  // by more than 1 %
+    as_long,
+    little_longer,
+    longer,  // 5/4 as long, or more
+    twice,
+    alone  // has none
 };
-inline constexpr std::size_t kKinds = 20;
+inline constexpr std::size_t kKinds = 28;
 
 // Time by kind, in picoseconds.
 using KindSums = std::array<trace::Picoseconds, kKinds>;
@@ -50,6 +59,10 @@ Kind kind_of(const trace::OpName& op, trace::Paint gradient);
 trace::Account account_of(Kind kind);
 
 bool is_waiting(Kind kind);
+// Whether it compares an op with another, rather than saying what it does.
+inline bool is_difference(Kind kind) {
+    return kind >= Kind::half;
+}
 bool is_empty(Kind kind);  // waiting that is drawn as a gap: nothing is under way
 // In words: "input gradient", "exposed tensor communication".
 std::string text_of(Kind kind);

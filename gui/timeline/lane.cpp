@@ -13,6 +13,26 @@ Picoseconds& sum_of(KindSums& sums, const Span& span) {
 
 }  // namespace
 
+std::vector<Span> one_after_another(std::vector<Span> spans) {
+    std::stable_sort(spans.begin(), spans.end(),
+                     [](const Span& a, const Span& b) { return a.from < b.from; });
+    std::size_t kept = 0;
+    for (Span span : spans) {
+        if (kept > 0) {
+            Span& last = spans[kept - 1];
+            span.from = std::max(span.from, last.to);
+            span.to = std::max(span.to, span.from);
+            if (last.to == span.from && last.index == span.index && last.kind == span.kind) {
+                last.to = span.to;
+                continue;
+            }
+        }
+        spans[kept++] = span;
+    }
+    spans.resize(kept);
+    return spans;
+}
+
 Lane::Lane(std::string name, std::vector<Span> spans)
     : name_(std::move(name)), spans_(std::move(spans)) {
     KindSums sums{};

@@ -23,6 +23,10 @@ struct Span {
     bool operator==(const Span&) const = default;
 };
 
+// In order of time; where one begins before the one before it has ended, it begins where that
+// ends. Those of one index and kind without a gap between them become one.
+std::vector<Span> one_after_another(std::vector<Span> spans);
+
 class Lane {
   public:
     Lane() = default;

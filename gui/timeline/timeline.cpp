@@ -17,24 +17,10 @@ namespace {
 // Kernels of one action and kind without a gap between them are one span. A measured stream may
 // say that a kernel began before the one before it had ended: it then shows from there on.
 std::vector<Span> work_spans(const trace::Trace& trace, const trace::Track& track) {
-    std::vector<trace::Piece> pieces = work_pieces(trace, track);
-    std::stable_sort(pieces.begin(), pieces.end(),
-                     [](const auto& a, const auto& b) { return a.from < b.from; });
     std::vector<Span> spans;
-    for (const trace::Piece& piece : pieces) {
-        Span span{piece.from, piece.to, piece.step, kind_of(piece.paint)};
-        if (!spans.empty()) {
-            Span& last = spans.back();
-            span.from = std::max(span.from, last.to);
-            span.to = std::max(span.to, span.from);
-            if (last.to == span.from && last.index == span.index && last.kind == span.kind) {
-                last.to = span.to;
-                continue;
-            }
-        }
-        spans.push_back(span);
-    }
-    return spans;
+    for (const trace::Piece& piece : work_pieces(trace, track))
+        spans.push_back({piece.from, piece.to, piece.step, kind_of(piece.paint)});
+    return one_after_another(std::move(spans));
 }
 
 std::vector<Span> waiting_spans(const trace::Trace& trace, const trace::Track& track) {

@@ -20,6 +20,7 @@ QString time_text(Picoseconds time) {
 
 DetailsPane::DetailsPane(TimelineView* view, QWidget* parent)
     : QWidget(parent),
+      first_(view),
       view_(view),
       title_(new QLabel(this)),
       table_(new QTableWidget(this)),
@@ -40,11 +41,21 @@ DetailsPane::DetailsPane(TimelineView* view, QWidget* parent)
     table_->horizontalHeader()->setStretchLastSection(true);
     offer_csv(*table_);
     layout->addWidget(table_, 1);
-    connect(view_, &TimelineView::selection_changed, this, &DetailsPane::show_selection);
+    follow(first_);
     connect(go_, &QPushButton::clicked, this, [this] {
         if (blocker_) view_->go_to(*blocker_);
     });
     show_selection();
+}
+
+void DetailsPane::follow(TimelineView* view) {
+    connect(view, &TimelineView::selection_changed, this, [this, view] {
+        if (view->scene().selected || view->scene().area)
+            view_ = view;
+        else if (view_ == view)
+            view_ = first_;
+        show_selection();
+    });
 }
 
 void DetailsPane::add_row(const QStringList& cells) {

@@ -18,6 +18,8 @@ class DetailsPane : public QWidget {
   public:
     explicit DetailsPane(TimelineView* view, QWidget* parent = nullptr);
 
+    // Shows what is selected there as well, whichever of the views had a selection last.
+    void follow(TimelineView* view);
     QTableWidget& table() { return *table_; }
 
   private:
@@ -26,7 +28,8 @@ class DetailsPane : public QWidget {
     void show_area(const Area& area);
     void add_row(const QStringList& cells);
 
-    TimelineView* view_;
+    TimelineView* const first_;
+    TimelineView* view_;  // of which the selection is shown
     QLabel* title_;
     QTableWidget* table_;
     QPushButton* go_;

@@ -68,6 +68,22 @@ QColor Look::fill(Kind kind) const {
         case Kind::transfer:
         case Kind::host:
             return kGrey;
+        case Kind::half:
+            return dark ? QColor(92, 184, 255) : QColor(0, 92, 158);
+        case Kind::shorter:
+            return dark ? QColor(58, 126, 190) : QColor(86, 160, 214);
+        case Kind::little_shorter:
+            return dark ? QColor(46, 82, 122) : QColor(176, 210, 236);
+        case Kind::as_long:
+            return dark ? QColor(82, 85, 93) : QColor(206, 207, 211);
+        case Kind::little_longer:
+            return dark ? QColor(122, 84, 46) : QColor(250, 212, 164);
+        case Kind::longer:
+            return dark ? QColor(192, 116, 38) : QColor(236, 148, 60);
+        case Kind::twice:
+            return dark ? QColor(255, 168, 72) : QColor(178, 72, 0);
+        case Kind::alone:
+            return dark ? QColor(224, 226, 230) : QColor(66, 69, 76);
         case Kind::copy:
             break;
     }

@@ -134,10 +134,24 @@ void MainWindow::make_panes() {
         if (held_timeline_->underMouse() || held_timeline_->hasFocus())
             timeline_->show_of_step(held_timeline_->shown_of_step());
     });
+    // What is selected in one is shown in the other, and found there.
+    const auto leads = [](TimelineView* from, TimelineView* to) {
+        connect(from, &TimelineView::selection_changed, to,
+                [from, to] { to->point_at(from->counterpart()); });
+        connect(from, &TimelineView::counterpart_wanted, to, [to](const OpPlace& op) {
+            to->setFocus();  // so that the other view goes along
+            to->go_to(op);
+        });
+        connect(from, &TimelineView::coloured_by_difference, to,
+                &TimelineView::colour_by_difference);
+    };
+    leads(timeline_, held_timeline_);
+    leads(held_timeline_, timeline_);
     setCentralWidget(middle);
 
     overview_ = new OverviewPane;
     details_ = new DetailsPane(timeline_);
+    details_->follow(held_timeline_);
     report_ = new QPlainTextEdit;
     report_->setReadOnly(true);
     report_->setLineWrapMode(QPlainTextEdit::NoWrap);
@@ -299,10 +313,10 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     overview_->show_answer(answer);
     days_pane_->show_answer(answer);
     shown_ = answer;
-    compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);
     if (first_answer_) timeline_->set_marks(marks_.of(document_->path()));
     align();
+    compare();
     first_answer_ = false;
     report_->clear();
     reasons_ = nullptr;
@@ -350,7 +364,7 @@ void MainWindow::back_to_scenario() {
     resimulate();
 }
 
-// Both show the same time, the shorter step with nothing behind its end.
+// Both show the same time, the shorter step with nothing behind its end, and know each other's ops.
 void MainWindow::align() {
     if (!held_ || timeline_->timeline() == nullptr) return;
     const Picoseconds reach =
@@ -358,20 +372,34 @@ void MainWindow::align() {
     timeline_->set_reach(reach);
     held_timeline_->set_reach(reach);
     held_timeline_->show_of_step(timeline_->shown_of_step());
+    const std::shared_ptr<const Timeline>& above = timeline_->shared_timeline();
+    alignment_ = std::make_shared<const trace::Alignment>(held_->timeline->trace(), above->trace());
+    held_timeline_->set_counterparts(
+        std::make_shared<const Counterparts>(held_->timeline, above, alignment_, trace::Side::a));
+    timeline_->set_counterparts(
+        std::make_shared<const Counterparts>(above, held_->timeline, alignment_, trace::Side::b));
 }
 
 void MainWindow::let_go() {
     held_.reset();
+    alignment_.reset();
+    timeline_->set_counterparts(nullptr);
     held_timeline_->hide();
     held_timeline_->show_timeline(nullptr, false);
     timeline_->set_title({});
     comparison_->clear();
 }
 
-// A is the held step, B what the editor holds now.
+// A is the held step, B what the editor holds now, or a measured trace.
 void MainWindow::compare() {
-    if (held_ && shown_)
-        comparison_->setPlainText(QString::fromStdString(comparison_text(*held_, *shown_)));
+    if (!alignment_) return;
+    const trace::Trace& above = alignment_->trace(trace::Side::b);
+    if (trace_path_.isEmpty())
+        comparison_->setPlainText(
+            QString::fromStdString(comparison_text(*held_, *shown_, *alignment_)));
+    else if (above.origin == trace::Origin::measured)
+        comparison_->setPlainText(
+            QString::fromStdString(comparison_text(*held_, above, trace_path_.toStdString())));
 }
 
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {

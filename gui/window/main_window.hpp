@@ -152,7 +152,8 @@ class MainWindow : public QMainWindow {
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
-    AnswerPtr answered_;  // the last one, sound or not
+    std::shared_ptr<const trace::Alignment> alignment_;  // of the held step and the one above it
+    AnswerPtr answered_;                                 // the last one, sound or not
     QString runs_folder_;
     Marks marks_;
     Document* document_ = nullptr;

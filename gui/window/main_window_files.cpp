@@ -11,7 +11,6 @@
 #include <QThread>
 
 #include "cli/output_kinds.hpp"
-#include "gui/scenario/comparison.hpp"
 #include "gui/window/export_file.hpp"
 #include "gui/window/export_picture.hpp"
 #include "gui/window/main_window.hpp"
@@ -104,14 +103,11 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     days_pane_->show_answer(nullptr);
     if (timeline->recorded() != nullptr) return show_recorded(std::move(timeline));
     const bool measured = timeline->trace().origin == trace::Origin::measured;
-    if (held_ && measured) {
-        comparison_->setPlainText(
-            QString::fromStdString(comparison_text(*held_, timeline->trace(), path.toStdString())));
-        timeline_->set_title(tr("B: measured"));
-    }
+    if (held_ && measured) timeline_->set_title(tr("B: measured"));
     timeline_->show_timeline(std::move(timeline), false);
     timeline_->set_marks(marks_.of(trace_path_));
     align();
+    compare();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
     show_title();
 }

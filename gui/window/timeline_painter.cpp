@@ -140,6 +140,7 @@ void TimelinePainter::paint_rows() {
     paint_path();
     paint_dependency();
     paint_arrivals();
+    paint_pointed_at();
     if (scene_.hovered) paint_box(*scene_.hovered, QPen(look_.ink, 1));
     if (scene_.selected) paint_box(*scene_.selected, QPen(look_.ink, 2.5));
     p_.restore();
@@ -199,6 +200,28 @@ void TimelinePainter::paint_box(const BoxPlace& box, const QPen& pen) {
     p_.setPen(pen);
     p_.setBrush(Qt::NoBrush);
     p_.drawRect(place->adjusted(0.5, 0.5, -0.5, -0.5));
+}
+
+// A dashed frame, and a sign above it that is seen however narrow it is: on the op's stream where
+// that is open, else on its rank's row.
+void TimelinePainter::paint_pointed_at() {
+    if (!scene_.pointed_at) return;
+    const OpPlace& op = *scene_.pointed_at;
+    const std::optional<std::size_t> stream = scene_.rows->row_of_event(op.rank, op.event);
+    const Row& row = scene_.rows->all()[stream ? *stream : scene_.rows->row_of(op.rank)];
+    const Stretch times = scene_.timeline->times_of(op);
+    const double left = std::max(-8.0, scene_.view.x_of(times.from));
+    const double right = std::min(scene_.view.width() + 8.0, scene_.view.x_of(times.to));
+    if (right < -4 || left > scene_.view.width() + 4) return;
+    const QRectF box(layout_.rows.left() + left, layout_.rows.top() + row.top - scene_.scrolled,
+                     std::max(2.0, right - left), row.height);
+    p_.setPen(QPen(look_.ink, 2, Qt::DashLine));
+    p_.setBrush(Qt::NoBrush);
+    p_.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5));
+    const QPointF tip(box.center().x(), box.top() + 1);
+    p_.setPen(QPen(look_.ground, 1));
+    p_.setBrush(look_.ink);
+    p_.drawPolygon(QPolygonF{tip, tip + QPointF(-6, -9), tip + QPointF(6, -9)});
 }
 
 void TimelinePainter::paint_area() {
@@ -310,11 +333,15 @@ void TimelinePainter::paint_memory() {
     p_.drawText(name, Qt::AlignLeft | Qt::AlignTop, text);
 }
 
-// The kinds that this trace has, by the sums of its ranks; those of streams where one is open.
-// Kinds of one colour share an entry.
-void TimelinePainter::paint_legend() {
-    constexpr int kLine = 18;  // of two
-    p_.fillRect(layout_.legend, look_.ground);
+// The kinds that this trace has, by the sums of its ranks; those of streams where one is open. Of
+// differences the whole scale.
+std::vector<Kind> TimelinePainter::kinds_shown() const {
+    std::vector<Kind> shown;
+    if (scene_.difference) {
+        for (std::size_t k = 0; k < kKinds; ++k)
+            if (is_difference(static_cast<Kind>(k))) shown.push_back(static_cast<Kind>(k));
+        return shown;
+    }
     KindSums sums{};
     const auto add = [&](const Lane& lane) {
         const KindSums of_lane = lane.sums(0, lane.spans().size());
@@ -325,6 +352,15 @@ void TimelinePainter::paint_legend() {
         add(rank.work);
     for (const Row& row : scene_.rows->all())
         if (row.stream) add(scene_.rows->lane(row));
+    for (std::size_t k = 0; k < kKinds; ++k)
+        if (sums[k] > 0) shown.push_back(static_cast<Kind>(k));
+    return shown;
+}
+
+// Kinds of one colour share an entry.
+void TimelinePainter::paint_legend() {
+    constexpr int kLine = 18;  // of two
+    p_.fillRect(layout_.legend, look_.ground);
     const QFont font = p_.font();
     QFont small = font;
     small.setPointSizeF(font.pointSizeF() * 0.88);
@@ -333,10 +369,9 @@ void TimelinePainter::paint_legend() {
     int x = layout_.legend.left() + 8;
     int top = layout_.legend.top();
     QStringList named;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-        const auto kind = static_cast<Kind>(k);
+    for (const Kind kind : kinds_shown()) {
         const QString text = legend_text(kind);
-        if (sums[k] == 0 || named.contains(text)) continue;
+        if (named.contains(text)) continue;
         named << text;
         const int width = metrics.horizontalAdvance(text);
         if (x + width + 18 > layout_.legend.right()) {

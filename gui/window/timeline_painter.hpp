@@ -39,6 +39,7 @@ class TimelinePainter {
     void paint_numbers(const Row& row, const QRect& place);
     void paint_op_names(const Row& row, const std::vector<Strip>& strips, const QRect& place);
     void paint_box(const BoxPlace& box, const QPen& pen);
+    void paint_pointed_at();
     void paint_dependency();
     void paint_path();
     void paint_arrivals();
@@ -48,6 +49,7 @@ class TimelinePainter {
     void paint_uprights();
     void paint_memory();
     void paint_legend();
+    std::vector<Kind> kinds_shown() const;
     std::optional<QRectF> place_of(const BoxPlace& box) const;
 
     QPainter& p_;

@@ -7,7 +7,7 @@ namespace orrery::gui {
 
 void TimelinePainter::paint_lane(const Row& row, const QRect& place) {
     if (!row.stream) return paint_rank(row, place);
-    const Lane& lane = scene_.rows->lane(row);
+    const Lane& lane = scene_.lane(row);
     const std::vector<Strip> strips = strips_of(lane, scene_.view);
     for (const Strip& strip : strips)
         paint_strip(lane, strip, place);
@@ -18,20 +18,21 @@ void TimelinePainter::paint_lane(const Row& row, const QRect& place) {
 // time, so that kinds that alternate faster than pixels can show are seen as they are.
 void TimelinePainter::paint_rank(const Row& row, const QRect& place) {
     constexpr int kRoomForASpan = 5;  // pixels
-    const RankLanes& lanes = scene_.timeline->ranks()[row.rank];
-    const std::size_t spans = spans_in(lanes.work, scene_.view.shown());
+    const Lane& work = scene_.work(row.rank);
+    const Lane& outline = scene_.outline(row.rank);
+    const std::size_t spans = spans_in(work, scene_.view.shown());
     if (static_cast<int>(spans) * kRoomForASpan <= scene_.view.width()) {
-        for (const Strip& strip : strips_of(lanes.work, scene_.view))
-            paint_strip(lanes.work, strip, place);
+        for (const Strip& strip : strips_of(work, scene_.view))
+            paint_strip(work, strip, place);
     } else {
-        for (const Strip& strip : strips_of(lanes.outline, scene_.view)) {
-            const Span& span = lanes.outline.spans()[strip.first];
+        for (const Strip& strip : strips_of(outline, scene_.view)) {
+            const Span& span = outline.spans()[strip.first];
             if (strip.run)
-                paint_run(lanes.work, strip, place);
+                paint_run(work, strip, place);
             else if (span.index < 0)
-                paint_strip(lanes.outline, strip, place);
+                paint_strip(outline, strip, place);
             else
-                paint_shares(box_of(strip, place), lanes.work.within(span.from, span.to),
+                paint_shares(box_of(strip, place), work.within(span.from, span.to),
                              span.to - span.from);
         }
     }
@@ -79,7 +80,7 @@ void TimelinePainter::paint_shares(const QRectF& box, const KindSums& sums, Pico
 // Boxes of actions: an edge where one begins, its micro-batch where that fits.
 void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
     constexpr double kLeastEdged = 9;
-    const Lane& actions = scene_.timeline->ranks()[row.rank].outline;
+    const Lane& actions = scene_.outline(row.rank);
     if (scene_.timeline->recorded() != nullptr) return;  // has no micro-batches
     const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
     const QFontMetrics metrics(p_.font());
@@ -105,7 +106,7 @@ void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
 void TimelinePainter::paint_op_names(const Row& row, const std::vector<Strip>& strips,
                                      const QRect& place) {
     constexpr double kLeastNamed = 44;
-    const Lane& lane = scene_.rows->lane(row);
+    const Lane& lane = scene_.lane(row);
     const QFont font = p_.font();
     QFont small = font;
     small.setPointSizeF(font.pointSizeF() * 0.85);

@@ -11,6 +11,7 @@
 #include <QString>
 
 #include "gui/timeline/arrivals.hpp"
+#include "gui/timeline/difference_lanes.hpp"
 #include "gui/timeline/path_strokes.hpp"
 #include "gui/timeline/rows.hpp"
 #include "gui/timeline/selection.hpp"
@@ -40,6 +41,21 @@ struct Scene {
     std::vector<Arrival> arrivals;  // of the selected action, or the selected op
     // What the step hangs on; null: not known, or not to be shown.
     std::shared_ptr<const std::vector<cli::PathStay>> path;
+    // What is selected in another step that this one is held against.
+    std::optional<OpPlace> pointed_at;
+    // Colours rows by the difference to that step; null: by what they do.
+    std::shared_ptr<const DifferenceLanes> difference;
+
+    const Lane& work(std::size_t rank) const {
+        return difference ? difference->work(rank) : timeline->ranks()[rank].work;
+    }
+    const Lane& outline(std::size_t rank) const {
+        return difference ? difference->outline(rank) : timeline->ranks()[rank].outline;
+    }
+    const Lane& lane(const Row& row) const {
+        if (!row.stream) return outline(row.rank);
+        return difference ? difference->streams(row.rank)[*row.stream] : rows->lane(row);
+    }
 };
 
 // Rectangles of the parts, from the whole: the names at the left; overview of the whole trace,

@@ -26,6 +26,7 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
         if (rows_->is_open(rank)) open.push_back(rank);
     scene_ = {};
     path_.reset();
+    counterparts_.reset();
     scene_.title = title_;
     rows_.reset();
     timeline_ = std::move(timeline);
@@ -63,6 +64,31 @@ void TimelineView::set_path(std::shared_ptr<const std::vector<cli::PathStay>> pa
     changed();
 }
 
+void TimelineView::set_counterparts(std::shared_ptr<const Counterparts> counterparts) {
+    counterparts_ = std::move(counterparts);
+    colour_by_difference(shows_difference_->isChecked());
+    Q_EMIT selection_changed();
+}
+
+std::optional<OpPlace> TimelineView::counterpart() const {
+    const std::optional<OpPlace> op = selected_op();
+    return counterparts_ && op ? counterparts_->of(*op) : std::nullopt;
+}
+
+void TimelineView::point_at(std::optional<OpPlace> op) {
+    if (scene_.pointed_at == op) return;
+    scene_.pointed_at = op;
+    viewport()->update();
+}
+
+void TimelineView::colour_by_difference(bool wanted) {
+    shows_difference_->setChecked(wanted);
+    scene_.difference.reset();
+    if (wanted && counterparts_)
+        scene_.difference = std::make_shared<const DifferenceLanes>(*timeline_, counterparts_);
+    changed();
+}
+
 void TimelineView::select(std::optional<BoxPlace> box) {
     scene_.selected = box;
     scene_.arrivals.clear();
@@ -96,10 +122,20 @@ void TimelineView::select_area(std::optional<Area> area) {
 std::optional<Details> TimelineView::details() const {
     if (!scene_.selected) return std::nullopt;
     const BoxPlace& box = *scene_.selected;
-    if (!box.stream)
-        return work_details(*timeline_, box.rank,
-                            timeline_->ranks()[box.rank].outline.spans()[box.span]);
-    return op_details(*timeline_, *selected_op());
+    Details found;
+    Counterparts::Lines beside;
+    if (box.stream) {
+        found = op_details(*timeline_, *selected_op());
+        if (counterparts_) beside = counterparts_->lines_of_op(*selected_op());
+    } else {
+        const Span& span = timeline_->ranks()[box.rank].outline.spans()[box.span];
+        found = work_details(*timeline_, box.rank, span);
+        if (counterparts_ && span.index >= 0)
+            beside = counterparts_->lines_of_action(box.rank, static_cast<std::size_t>(span.index));
+    }
+    // First what was asked for by holding a step.
+    found.lines.insert(found.lines.begin(), beside.begin(), beside.end());
+    return found;
 }
 
 void TimelineView::changed() {

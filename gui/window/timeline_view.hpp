@@ -21,6 +21,7 @@ class TimelineView : public QAbstractScrollArea {
     // Keeps the stretch that is shown, as a share of the step, where `keep_view`.
     void show_timeline(std::shared_ptr<const Timeline> timeline, bool keep_view);
     const Timeline* timeline() const { return timeline_.get(); }
+    const std::shared_ptr<const Timeline>& shared_timeline() const { return timeline_; }
     const Scene& scene() const { return scene_; }
     // Its size is that of the widget; the cursor is left out.
     void paint_scene(QPainter& painter, const QRect& whole) const;
@@ -39,6 +40,14 @@ class TimelineView : public QAbstractScrollArea {
     // Of the step that is shown, by stays on one rank each; drawn while its action is checked.
     void set_path(std::shared_ptr<const std::vector<cli::PathStay>> path);
     const std::shared_ptr<const std::vector<cli::PathStay>>& path() const { return path_; }
+    // Of the ops of this timeline in another step; null: it is held against none.
+    void set_counterparts(std::shared_ptr<const Counterparts> counterparts);
+    // Of the selection; nothing where it has none.
+    std::optional<OpPlace> counterpart() const;
+    // Shows an op that is selected in another step.
+    void point_at(std::optional<OpPlace> op);
+    // Boxes by how much longer or shorter they are than their counterparts, while there are any.
+    void colour_by_difference(bool wanted);
     // Marks, counted from the start of the step.
     std::vector<Picoseconds> marks() const;
     void set_marks(const std::vector<Picoseconds>& of_step);
@@ -58,6 +67,8 @@ class TimelineView : public QAbstractScrollArea {
     void selection_changed();
     void view_changed();
     void marks_changed();  // by the user
+    void counterpart_wanted(const OpPlace& op);
+    void coloured_by_difference(bool wanted);  // by the user
     void hovered(const QString& text);
 
   protected:
@@ -98,6 +109,8 @@ class TimelineView : public QAbstractScrollArea {
     void open_all();
     void close_all();
     void toggle_path();
+    void to_counterpart();
+    void toggle_difference();
 
     void step_on_row(int by);
     void zoom(double factor, double x);
@@ -118,6 +131,8 @@ class TimelineView : public QAbstractScrollArea {
     QPixmap minimap_;
     std::shared_ptr<const std::vector<cli::PathStay>> path_;
     QAction* shows_path_ = nullptr;
+    std::shared_ptr<const Counterparts> counterparts_;
+    QAction* shows_difference_ = nullptr;
     std::vector<QAction*> actions_;
     Drag drag_ = Drag::none;
     QPoint pressed_, last_;

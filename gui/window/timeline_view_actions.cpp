@@ -46,6 +46,10 @@ void TimelineView::make_actions() {
     add_action(tr("Hide all streams"), {QKeySequence(Qt::SHIFT | Qt::Key_C)}, &Self::close_all);
     shows_path_ = add_action(tr("Show the critical path"), {Qt::Key_P}, &Self::toggle_path);
     shows_path_->setCheckable(true);
+    add_action(tr("Go to the same op in the other step"), {Qt::Key_O}, &Self::to_counterpart);
+    shows_difference_ = add_action(tr("Colour by the difference to the other step"), {Qt::Key_C},
+                                   &Self::toggle_difference);
+    shows_difference_->setCheckable(true);
     add_action(tr("Clear selection and marks"), {Qt::Key_Escape}, &Self::clear);
 }
 
@@ -286,6 +290,20 @@ void TimelineView::toggle_path() {
         Q_EMIT hovered(
             tr("No critical path: that of a scenario follows in a moment, a trace that "
                "is read has none"));
+}
+
+void TimelineView::to_counterpart() {
+    if (const std::optional<OpPlace> there = counterpart())
+        return Q_EMIT counterpart_wanted(*there);
+    Q_EMIT hovered(counterparts_ ? tr("What is selected has no counterpart in the other step")
+                                 : tr("No step is held for comparison: Ctrl+H holds one"));
+}
+
+void TimelineView::toggle_difference() {
+    colour_by_difference(shows_difference_->isChecked());
+    if (shows_difference_->isChecked() && !counterparts_)
+        Q_EMIT hovered(tr("No step is held for comparison: Ctrl+H holds one"));
+    Q_EMIT coloured_by_difference(shows_difference_->isChecked());
 }
 
 void TimelineView::open_all() {

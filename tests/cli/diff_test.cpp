@@ -47,6 +47,22 @@ TEST(Diff, JsonHasItsKeysAndSums) {
         EXPECT_TRUE(op["group"].is_string() || op["group"].is_null());
         EXPECT_TRUE(op["a_s"].is_number() && op["b_s"].is_number());
     }
+    const json& counts = result["op_counts"];
+    EXPECT_EQ(counts["a_alone"], 0);  // a forward pass more, and no op fewer
+    EXPECT_EQ(counts["aligned"], counts["a"]);
+    std::int64_t alone = 0;
+    double of_ops = 0, of_busy = 0;
+    for (const json& op : result["ops"]) {
+        EXPECT_EQ(op["in"] == "b", op["phase"] == "recompute") << op;
+        if (op["in"] == "b") alone += op["count"].get<std::int64_t>();
+        of_ops += op["difference_s"].get<double>();
+    }
+    for (const json& op : result["busy"])
+        of_busy += op["difference_s"].get<double>();
+    EXPECT_EQ(counts["b_alone"], alone);
+    EXPECT_NEAR(of_ops / of_busy, 1, 1e-9);
+    for (const json& stage : result["stages"])
+        EXPECT_TRUE(stage["stage"].is_number() && stage["kind"].is_string());
     for (const char* side : {"a", "b"}) {
         for (const char* key : {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "gpus",
                                 "days", "gpu_hours", "cost_usd"})
@@ -67,6 +83,11 @@ TEST(Diff, OfAScenarioWithItselfIsNothing) {
     for (const auto& [name, account] : result["accounts"].items())
         EXPECT_EQ(account["difference_s"], 0.0) << name;
     for (const json& op : result["busy"])
+        EXPECT_EQ(op["difference_s"], 0.0);
+    for (const char* count : {"longer", "shorter", "moved", "resized", "a_alone", "b_alone"})
+        EXPECT_EQ(result["op_counts"][count], 0) << count;
+    EXPECT_EQ(result["op_counts"]["aligned"], result["op_counts"]["a"]);
+    for (const json& op : result["ops"])
         EXPECT_EQ(op["difference_s"], 0.0);
     EXPECT_TRUE(result["keys"].empty());
     EXPECT_EQ(result["summary"], "A and B take the same time.");

@@ -139,6 +139,37 @@ TEST_P(Screenshots, TwoSchedules) {
     world.window->document().forget_unsaved();
 }
 
+// Larger shares of each layer, and another schedule: from far, and an op from near.
+TEST_P(Screenshots, TwoStepsByTheirDifference) {
+    WindowWorld world;
+    world.open(shipped("gpt3-175b-a100x1024"));
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
+    QString text = world.window->document().text();
+    text.replace(QStringLiteral("1536"), QStringLiteral("256"));
+    text.replace(QStringLiteral("\"1f1b\""), QStringLiteral("\"zb-h1\""));
+    text.replace(QStringLiteral("\"tensor_parallel\": 8"),
+                 QStringLiteral("\"tensor_parallel\": 4"));
+    world.window->editor().replace_text(text);
+    world.settle();
+    TimelineView& timeline = world.window->timeline();
+    world.key(Qt::Key_C);
+    keep(*world.window, "difference-" + look() + ".png");
+    const std::vector<Span>& boxes = timeline.timeline()->ranks()[1].outline.spans();
+    std::size_t number = 0;
+    while (boxes[number].kind != Kind::backward)
+        ++number;
+    timeline.select(BoxPlace{1, std::nullopt, number});
+    timeline.go_to(*timeline.selected_op());
+    world.key(Qt::Key_O);
+    QTest::keyClick(&world.window->held_timeline(), Qt::Key_O);
+    world.key(Qt::Key_F);
+    for (int i = 0; i < 6; ++i)
+        world.key(Qt::Key_S);
+    QTest::keyClick(world.window.get(), Qt::Key_4, Qt::ControlModifier);
+    keep(*world.window, "difference-zoomed-" + look() + ".png");
+    world.window->document().forget_unsaved();
+}
+
 TEST_P(Screenshots, ASearch) {
     WindowWorld world;
     world.open(shipped("llama3-70b-h100x256"));
