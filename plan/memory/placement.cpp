@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 
@@ -118,14 +117,17 @@ std::optional<Placement> in_order(const std::vector<Lifetime>& lifetimes, Before
 }  // namespace
 
 std::int64_t most_alive(const std::vector<Lifetime>& lifetimes) {
-    std::map<std::int32_t, std::int64_t> change;  // by step
+    std::size_t steps = 0;
+    for (const Lifetime& life : lifetimes)
+        steps = std::max(steps, static_cast<std::size_t>(life.last) + 1);
+    std::vector<std::int64_t> change(steps + 1);
     for (const Lifetime& life : lifetimes) {
-        change[life.first] += life.bytes;
-        change[life.last + 1] -= life.bytes;
+        change[static_cast<std::size_t>(life.first)] += life.bytes;
+        change[static_cast<std::size_t>(life.last) + 1] -= life.bytes;
     }
     std::int64_t alive = 0;
     std::int64_t most = 0;
-    for (const auto& [step, bytes] : change) {
+    for (const std::int64_t bytes : change) {
         alive += bytes;
         most = std::max(most, alive);
     }
