@@ -283,7 +283,7 @@ std::int64_t drawn_as(plan::Rank rank, const plan::Cluster& cluster, const RankP
 
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
                    bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives,
-                   const RankPlaces* places, bool one_step) {
+                   const RankPlaces* places) {
     const plan::Cluster cluster = drawn_cluster(scenario.cluster);
     const plan::Framework& framework = scenario.training.framework;
     const std::int64_t machines =
@@ -326,10 +326,6 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     if (replay) machine.repetitions = replay->repetitions;
     if (replay) machine.following = 0;
     if (replay) machine.tail = replay->tail;
-    if (one_step) {
-        machine.repetitions = 1;
-        machine.following = 0;
-    }
     for (const plan::Program& program : plan.programs)
         machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));
     machine.input.groups = machine.classes.groups;
@@ -405,9 +401,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs,
-                      const CollectiveTable* collectives, const RankPlaces* places, bool one_step) {
+                      const CollectiveTable* collectives, const RankPlaces* places) {
     try {
-        return machine_of(plan, scenario, profile, unfolded, costs, collectives, places, one_step);
+        return machine_of(plan, scenario, profile, unfolded, costs, collectives, places);
     } catch (const plan::ScenarioError& error) {
         plan::Diagnostic fault = error.diagnostic();
         fault.file = scenario.source_path;

@@ -56,14 +56,13 @@ struct Machine {
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
 // one that was measured, on a cluster of the same prices, every rank is simulated. `collectives`
 // are what the profile says of them, where they have been parsed already; `places`, of which nodes
-// of a larger cluster the scenario's is made; with `one_step` nothing runs on into the step after.
-// Throws ProfileError for what the profile lacks, and
+// of a larger cluster the scenario's is made. Throws ProfileError for what the profile lacks, and
 // plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
 // simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
                       const CollectiveTable* collectives = nullptr,
-                      const RankPlaces* places = nullptr, bool one_step = false);
+                      const RankPlaces* places = nullptr);
 
 // What the model says of each op that ranks run. Throws as build_machine does.
 std::vector<PredictedOp> predicted_ops(const plan::Plan& plan, const plan::Scenario& scenario,

@@ -64,8 +64,9 @@ bool of_passes(plan::Stream stream) {
 class Sampler {
   public:
     Sampler(const plan::Plan& plan, const plan::Program& program, const plan::LinkedProgram& linked,
-            const std::vector<trace::Event>& events)
+            const std::vector<trace::Event>& events, int repetitions)
         : plan_(plan), program_(program), linked_(linked), events_(events) {
+        of_one_ = linked.size() / static_cast<std::size_t>(repetitions);
         for (const plan::Block& block : plan.blocks)
             for (const plan::Op& op : block.ops)
                 stream_.push_back(op.stream);
@@ -100,7 +101,7 @@ class Sampler {
 
     void times() {
         std::vector<Extent> extents(program_.steps.size());
-        for (std::size_t id = 0; id < linked_.size(); ++id) {
+        for (std::size_t id = 0; id < of_one_; ++id) {
             Extent& extent = extents[linked_.step[id]];
             const trace::Event& event = events_[id];
             const plan::Stream stream = stream_[linked_.op[id]];
@@ -258,6 +259,7 @@ class Sampler {
     const plan::Program& program_;
     const plan::LinkedProgram& linked_;
     const std::vector<trace::Event>& events_;
+    std::size_t of_one_ = 0;
     std::vector<plan::Stream> stream_;  // by op number
     std::vector<bool> is_state_;
     std::array<Passes, kUnitMicroBatches> passes_;
@@ -329,8 +331,7 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
         unit.model.kind_of_layer = std::move(kinds);
     }
     const plan::Plan plan = plan::assemble_plan(unit);
-    Machine machine =
-        build_machine(plan, unit, profile, false, nullptr, &collectives, nullptr, true);
+    Machine machine = build_machine(plan, unit, profile, false, nullptr, &collectives);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
     const EngineResult result = run_engine(machine.input);
@@ -340,8 +341,9 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
     for (std::size_t p = 0; p < plan.programs.size(); ++p)
         for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
             if (static_cast<std::size_t>(machine.input.tracks[t].program) != p) continue;
-            samples.stages.push_back(
-                Sampler(plan, plan.programs[p], machine.input.linked[p], result.events[t]).take());
+            samples.stages.push_back(Sampler(plan, plan.programs[p], machine.input.linked[p],
+                                             result.events[t], machine.repetitions)
+                                         .take());
             break;
         }
     return samples;
