@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -172,6 +173,9 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
+    // Asked, where there is one, when the step is known and nothing is parted yet: no leaves it so.
+    // Before it says yes it may complete the plan (build_plan.hpp).
+    std::function<bool(const Prediction& so_far)> worth_parting = nullptr;
     // The run is one of those that the constants of its stack were fitted to, as only validation
     // can know: a user's own cluster and stack never are.
     bool of_fitted_source = false;

@@ -302,11 +302,11 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     else
         run_itself();
 
-    prediction.conserved = plan.conserved;
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
-    if (prediction.stuck.empty() && part_waiting) {
+    if (prediction.stuck.empty() && part_waiting &&
+        (!options.worth_parting || options.worth_parting(prediction))) {
         part_routing(machine, prediction);
         prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
         if (even)
@@ -315,6 +315,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
             split_bubble(plan, machine, prediction);
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }
+    prediction.conserved = plan.conserved;
     prediction.memory = predict_memory(plan, scenario, profile);
     prediction.trace.facts = facts_of(prediction.memory, scenario.cluster);
     if (!prediction.stuck.empty()) return prediction;

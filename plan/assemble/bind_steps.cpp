@@ -4,9 +4,12 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "plan/assemble/procedures.hpp"
 #include "plan/assemble/stages.hpp"
+#include "plan/check.hpp"
 #include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
@@ -84,6 +87,36 @@ class BackwardProcedures {
     std::map<Key, std::int32_t> backward_;
 };
 
+// The residents of micro-batches, by stage.
+class Residents {
+  public:
+    using Key = std::pair<std::int32_t, std::int32_t>;  // stage, micro-batch
+
+    std::int32_t& operator[](const Key& key) {
+        const auto stage = static_cast<std::size_t>(key.first);
+        const auto micro_batch = static_cast<std::size_t>(key.second);
+        if (stage >= of_stage_.size()) of_stage_.resize(stage + 1);
+        std::vector<std::int32_t>& of = of_stage_[stage];
+        if (micro_batch >= of.size()) of.resize(micro_batch + 1, -1);
+        return of[micro_batch];
+    }
+    // −1: none.
+    std::int32_t find(const Key& key) const {
+        const auto stage = static_cast<std::size_t>(key.first);
+        const auto micro_batch = static_cast<std::size_t>(key.second);
+        const bool known = stage < of_stage_.size() && micro_batch < of_stage_[stage].size();
+        return known ? of_stage_[stage][micro_batch] : -1;
+    }
+    std::int32_t at(const Key& key) const {
+        const std::int32_t id = find(key);
+        ORRERY_CHECK(id >= 0, "what is sent has been made");
+        return id;
+    }
+
+  private:
+    std::vector<std::vector<std::int32_t>> of_stage_;
+};
+
 class StepBinder {
   public:
     StepBinder(ProgramBuilder& builder, const std::vector<LoweredStep>& row)
@@ -121,10 +154,7 @@ class StepBinder {
     }
 
   private:
-    using Key = std::pair<std::int32_t, std::int32_t>;  // stage, micro-batch
-    using Residents = std::map<Key, std::int32_t>;
-
-    static Key key(const Action& action) { return {action.stage, action.micro_batch}; }
+    static Residents::Key key(const Action& action) { return {action.stage, action.micro_batch}; }
     std::int32_t now() const { return static_cast<std::int32_t>(builder_.program.steps.size()); }
     Resident& resident(std::int32_t id) {
         return builder_.program.residents[static_cast<std::size_t>(id)];
@@ -172,10 +202,9 @@ class StepBinder {
     }
 
     std::int32_t lives_on(const Residents& residents, const Action& action) {
-        const auto found = residents.find(key(action));
-        if (found == residents.end() || found->second < 0) return -1;
-        resident(found->second).last_step = now();
-        return found->second;
+        const std::int32_t id = residents.find(key(action));
+        if (id >= 0) resident(id).last_step = now();
+        return id;
     }
 
     const Stage& stage(std::int32_t index) const {

@@ -159,11 +159,15 @@ Plan assemble_plan(const Scenario& scenario) {
     return plan;
 }
 
-Plan build_plan(const Scenario& scenario) {
-    Plan plan = assemble_plan(scenario);
+void complete_plan(Plan& plan, const Scenario& scenario) {
     plan.conserved = conserved_of(scenario);
     plan.conserved.hardware_flops_per_step = executed_flops(plan);
     validate_plan(plan, scenario);
+}
+
+Plan build_plan(const Scenario& scenario) {
+    Plan plan = assemble_plan(scenario);
+    complete_plan(plan, scenario);
     return plan;
 }
 

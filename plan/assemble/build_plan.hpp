@@ -13,5 +13,7 @@ Plan build_plan(const Scenario& scenario);
 // The same without the look at its own rules, and without what is conserved: for those who take
 // many small plans apart (sim/search).
 Plan assemble_plan(const Scenario& scenario);
+// Both, of a plan that was assembled for the scenario.
+void complete_plan(Plan& plan, const Scenario& scenario);
 
 }  // namespace orrery::plan

@@ -1,70 +1,80 @@
 #include "plan/memory/placement.hpp"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 namespace orrery::plan {
 namespace {
 
 using Order = std::vector<std::size_t>;
 
-// Those that are placed already, to be asked which of them live at some time within another's life:
-// a tree over all in order of birth, whose nodes hold the last end of those placed below.
-class Placed {
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Those that are placed already, on shelves: all that begin at one offset, which never live at
+// once, by birth. There are as many shelves as places in use, however many take turns there.
+class Shelves {
   public:
-    explicit Placed(const std::vector<Lifetime>& lifetimes) : lifetimes_(lifetimes) {
-        while (leaves_ < lifetimes.size())
-            leaves_ *= 2;
-        last_.assign(2 * leaves_, -1);
+    // The lowest offset that is free for all of a life.
+    std::int64_t lowest_free(const Lifetime& life) const {
+        std::int64_t offset = 0;
+        for (const Shelf& shelf : shelves_) {
+            if (shelf.offset >= offset + life.bytes) break;
+            offset = std::max(offset, end_beside(shelf, life));
+        }
+        return offset;
     }
 
-    void add(std::size_t index) {
-        for (std::size_t node = leaves_ + index; node > 0; node /= 2)
-            last_[node] = std::max(last_[node], lifetimes_[index].last);
+    void add(const Lifetime& life, std::int64_t offset) {
+        if (life.bytes == 0) return;  // is in nobody's way
+        auto shelf =
+            std::lower_bound(shelves_.begin(), shelves_.end(), offset,
+                             [](const Shelf& other, std::int64_t at) { return other.offset < at; });
+        if (shelf == shelves_.end() || shelf->offset != offset)
+            shelf = shelves_.insert(shelf, {offset, {}});
+        shelf->lives.insert(first_after(*shelf, life), life);
     }
-
-    // Appends those that live at some time within `life`.
-    void find(const Lifetime& life, Order& found) const { find(1, 0, leaves_, life, found); }
 
   private:
-    void find(std::size_t node, std::size_t begin, std::size_t size, const Lifetime& life,
-              Order& found) const {
-        if (begin >= lifetimes_.size() || last_[node] < life.first ||
-            lifetimes_[begin].first > life.last)
-            return;
-        if (size == 1) {
-            found.push_back(begin);
-            return;
-        }
-        find(2 * node, begin, size / 2, life, found);
-        find(2 * node + 1, begin + size / 2, size / 2, life, found);
+    struct Shelf {
+        std::int64_t offset = 0;
+        std::vector<Lifetime> lives;
+    };
+
+    // The first that is born after `life` has ended.
+    static std::vector<Lifetime>::const_iterator first_after(const Shelf& shelf,
+                                                             const Lifetime& life) {
+        return std::upper_bound(
+            shelf.lives.begin(), shelf.lives.end(), life.last,
+            [](std::int32_t last, const Lifetime& other) { return last < other.first; });
     }
 
-    const std::vector<Lifetime>& lifetimes_;
-    std::size_t leaves_ = 1;
-    std::vector<std::int32_t> last_;
+    // Where the largest of those that live at some time within `life` ends; 0: none does.
+    static std::int64_t end_beside(const Shelf& shelf, const Lifetime& life) {
+        std::int64_t end = 0;
+        for (auto other = first_after(shelf, life);
+             other != shelf.lives.begin() && (--other)->last >= life.first;)
+            end = std::max(end, shelf.offset + other->bytes);
+        return end;
+    }
+
+    std::vector<Shelf> shelves_;  // by offset
 };
 
-// Each at the lowest place that is free for all its life.
-Placement first_fit(const std::vector<Lifetime>& lifetimes, const Order& order) {
+// Each at the lowest place that is free for all its life; nothing where that takes as much room as
+// `limit`, or more.
+std::optional<Placement> first_fit(const std::vector<Lifetime>& lifetimes, const Order& order,
+                                   std::int64_t limit) {
     Placement placement{std::vector<std::int64_t>(lifetimes.size()), 0};
-    Placed placed(lifetimes);
-    Order beside;
+    Shelves shelves;
     for (const std::size_t index : order) {
-        beside.clear();
-        placed.find(lifetimes[index], beside);
-        std::sort(beside.begin(), beside.end(), [&](std::size_t a, std::size_t b) {
-            return placement.offsets[a] < placement.offsets[b];
-        });
-        std::int64_t offset = 0;
-        for (const std::size_t other : beside) {
-            if (placement.offsets[other] >= offset + lifetimes[index].bytes) break;
-            offset = std::max(offset, placement.offsets[other] + lifetimes[other].bytes);
-        }
+        const Lifetime& life = lifetimes[index];
+        const std::int64_t offset = shelves.lowest_free(life);
         placement.offsets[index] = offset;
-        placement.bytes = std::max(placement.bytes, offset + lifetimes[index].bytes);
-        placed.add(index);
+        placement.bytes = std::max(placement.bytes, offset + life.bytes);
+        if (placement.bytes >= limit) return std::nullopt;
+        shelves.add(life, offset);
     }
     return placement;
 }
@@ -85,8 +95,8 @@ Placement by_birth(const std::vector<Lifetime>& lifetimes) {
     Order upper;
     for (std::size_t i = 0; i < lifetimes.size(); ++i)
         (lifetimes[i].apart ? upper : lower).push_back(i);
-    Placement below = first_fit(lifetimes, lower);
-    const Placement above = first_fit(lifetimes, upper);
+    Placement below = *first_fit(lifetimes, lower, kNoLimit);
+    const Placement above = *first_fit(lifetimes, upper, kNoLimit);
     for (const std::size_t index : upper)
         below.offsets[index] = below.bytes + above.offsets[index];
     below.bytes += above.bytes;
@@ -94,26 +104,30 @@ Placement by_birth(const std::vector<Lifetime>& lifetimes) {
 }
 
 template <typename Before>
-Placement in_order(const std::vector<Lifetime>& lifetimes, Before before) {
+std::optional<Placement> in_order(const std::vector<Lifetime>& lifetimes, Before before,
+                                  std::int64_t limit) {
     Order order(lifetimes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return before(lifetimes[a], lifetimes[b]);
     });
-    return first_fit(lifetimes, order);
+    return first_fit(lifetimes, order, limit);
 }
 
 }  // namespace
 
 std::int64_t most_alive(const std::vector<Lifetime>& lifetimes) {
-    std::map<std::int32_t, std::int64_t> change;  // by step
+    std::size_t steps = 0;
+    for (const Lifetime& life : lifetimes)
+        steps = std::max(steps, static_cast<std::size_t>(life.last) + 1);
+    std::vector<std::int64_t> change(steps + 1);
     for (const Lifetime& life : lifetimes) {
-        change[life.first] += life.bytes;
-        change[life.last + 1] -= life.bytes;
+        change[static_cast<std::size_t>(life.first)] += life.bytes;
+        change[static_cast<std::size_t>(life.last) + 1] -= life.bytes;
     }
     std::int64_t alive = 0;
     std::int64_t most = 0;
-    for (const auto& [step, bytes] : change) {
+    for (const std::int64_t bytes : change) {
         alive += bytes;
         most = std::max(most, alive);
     }
@@ -126,8 +140,7 @@ Placement place(const std::vector<Lifetime>& lifetimes) {
     Placement best = by_birth(lifetimes);
     const auto try_other = [&](auto before) {
         if (best.bytes == least) return;
-        Placement other = in_order(lifetimes, before);
-        if (other.bytes < best.bytes) best = std::move(other);
+        if (auto other = in_order(lifetimes, before, best.bytes)) best = std::move(*other);
     };
     try_other([](const Lifetime&, const Lifetime&) { return false; });  // birth, none apart
     try_other([](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });

@@ -104,6 +104,7 @@ void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario&
     Diagnostic& fault = reading.report_field(
         "S016", "layout.global_batch_size",
         "the global batch does not split into whole micro-batches on every data-parallel rank");
+    if (!reading.explains) return;
     fault.arithmetic = fmt::format(
         "global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = {} "
         "micro-batches",

@@ -52,6 +52,8 @@ class Reading {
     // Keys of other people's files that no reader asked for.
     std::vector<std::string> unread;
     bool unreadable = false;  // a file is missing or is not JSON
+    // Whether anyone reads more of what is wrong than its code and message.
+    bool explains = true;
 
   private:
     struct Field {

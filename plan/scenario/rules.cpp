@@ -78,7 +78,9 @@ struct RuleCheck::State {
 };
 
 RuleCheck::RuleCheck(const std::vector<std::string>& given)
-    : state_(std::make_unique<State>(State{Reading(Document(places_of(given), "", "")), ""})) {}
+    : state_(std::make_unique<State>(State{Reading(Document(places_of(given), "", "")), ""})) {
+    state_->reading.explains = false;
+}
 RuleCheck::~RuleCheck() = default;
 
 const std::string& RuleCheck::message() const {

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -12,6 +12,43 @@ namespace orrery::plan {
 namespace {
 
 using Rows = std::vector<std::vector<Action>>;
+
+// Something of each action of a pass or its transfers: numbers in place of a search for each.
+template <typename Value>
+class ByAction {
+  public:
+    // Of the actions of a grid, and of transfers of what they make.
+    ByAction(const ActionGrid& grid, const StagePlacement& placement, Value none) {
+        std::int32_t stages = placement.stages();
+        for (const auto& row : grid)
+            for (const Action& action : row) {
+                stages = std::max(stages, action.stage + 1);
+                micro_batches_ = std::max(micro_batches_, action.micro_batch + 1);
+            }
+        values_.assign(
+            static_cast<std::size_t>(stages) * kKinds * static_cast<std::size_t>(micro_batches_),
+            none);
+    }
+    typename std::vector<Value>::reference operator[](const Action& action) {
+        return values_[place(action)];
+    }
+    typename std::vector<Value>::const_reference operator[](const Action& action) const {
+        return values_[place(action)];
+    }
+
+  private:
+    static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::recv_b) + 1;
+
+    std::size_t place(const Action& action) const {
+        return (static_cast<std::size_t>(action.stage) * kKinds +
+                static_cast<std::size_t>(action.kind)) *
+                   static_cast<std::size_t>(micro_batches_) +
+               static_cast<std::size_t>(action.micro_batch);
+    }
+
+    std::int32_t micro_batches_ = 0;
+    std::vector<Value> values_;
+};
 
 // One run of the grid in unit time; see add_transfers.
 class UnitRun {
@@ -26,7 +63,8 @@ class UnitRun {
           timeline_(grid.size()),
           next_(grid.size(), 0),
           busy_(grid.size(), 0),
-          ahead_(grid.size(), 0) {
+          ahead_(grid.size(), 0),
+          done_(grid, placement, false) {
         for (const auto& row : grid)
             for (const Action& action : row)
                 halves_ = halves_ || action.kind == ActionKind::backward_input;
@@ -55,7 +93,7 @@ class UnitRun {
     bool ready(const Action& action) const {
         const std::int32_t stage = action.stage;
         const auto done = [&](std::int32_t of, ActionKind kind) {
-            return done_.count({of, kind, action.micro_batch}) > 0;
+            return done_[{of, kind, action.micro_batch}];
         };
         const auto gradient_done = [&](std::int32_t of) {
             return done(of, ActionKind::backward) || done(of, ActionKind::backward_input);
@@ -121,7 +159,7 @@ class UnitRun {
             const Action& action = grid_[rank][next_[rank] + busy_[rank] + ahead_[rank]];
             rows_[rank].push_back(action);
             timeline_[rank].push_back({action, now_, now_});
-            done_.insert(action);
+            done_[action] = true;
             ++(busy_[rank] > 0 ? ahead_ : next_)[rank];
         }
         return true;
@@ -160,7 +198,7 @@ class UnitRun {
     void finish_one(std::size_t rank) {
         const Action action = grid_[rank][next_[rank]];
         ++next_[rank];
-        done_.insert(action);
+        done_[action] = true;
         const bool forward = action.kind == ActionKind::forward;
         if (!forward && !makes_input_gradient(action.kind)) return;
         // Pieces of the vocabulary hand on within their rank.
@@ -239,7 +277,8 @@ class UnitRun {
     std::vector<std::size_t> next_;
     std::vector<std::size_t> busy_;   // actions that run
     std::vector<std::size_t> ahead_;  // passes over pieces that are issued behind them
-    std::set<Action> done_, beside_;
+    ByAction<bool> done_;
+    std::set<Action> beside_;
     std::vector<Due> transfers_;  // of actions that end now
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ending_;
 };
@@ -271,15 +310,6 @@ bool opposite(const Action& a, const Action& b, const StagePlacement& placement)
            other_side(a, placement) == other_side(b, placement);
 }
 
-// Pairs (i, i+1) of a row that may become one exchange, keyed by the pair as this row spells it.
-std::set<std::pair<Action, Action>> exchanges_of(const std::vector<Action>& row,
-                                                 const StagePlacement& placement) {
-    std::set<std::pair<Action, Action>> pairs;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i)
-        if (opposite(row[i], row[i + 1], placement)) pairs.insert({row[i], row[i + 1]});
-    return pairs;
-}
-
 }  // namespace
 
 Timeline unit_timeline(const Schedule& schedule) {
@@ -294,33 +324,33 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
     UnitRun run(grid, placement, validates, pairs);
     const Rows rows = run.run();
     const std::set<Action> beside = run.take_beside();
-    std::vector<std::set<std::pair<Action, Action>>> candidates;
-    candidates.reserve(rows.size());
+    constexpr std::int32_t kNone = -2;                        // is beside no place
+    ByAction<std::int32_t> place_of(grid, placement, kNone);  // of transfers, in their rows
     for (const auto& row : rows)
-        candidates.push_back(exchanges_of(row, placement));
+        for (std::size_t i = 0; i < row.size(); ++i)
+            if (is_transfer(row[i].kind)) place_of[row[i]] = static_cast<std::int32_t>(i);
 
-    std::set<Action> taken;  // transfers already in an exchange, as their own row spells them
-    std::vector<std::vector<LoweredStep>> lowered(rows.size());
-    std::set<std::pair<Action, Action>> chosen;
+    // Of transfers: whether they are in an exchange, and whether they are the first of it.
+    ByAction<bool> taken(grid, placement, false), leads(grid, placement, false);
     for (const auto& row : rows) {
         for (std::size_t i = 0; i + 1 < row.size(); ++i) {
             const Action &a = row[i], &b = row[i + 1];
-            if (!opposite(a, b, placement) || taken.count(a) > 0 || taken.count(b) > 0) continue;
-            const auto& theirs = candidates[static_cast<std::size_t>(other_side(a, placement))];
-            if (theirs.count({mirrored(a), mirrored(b)}) == 0 &&
-                theirs.count({mirrored(b), mirrored(a)}) == 0)
-                continue;
-            taken.insert({a, b, mirrored(a), mirrored(b)});
-            chosen.insert({a, b});
-            chosen.insert({mirrored(a), mirrored(b)});
-            chosen.insert({mirrored(b), mirrored(a)});
+            if (!opposite(a, b, placement) || taken[a] || taken[b]) continue;
+            const Action theirs = mirrored(a), other = mirrored(b);
+            const std::int32_t apart = place_of[other] - place_of[theirs];
+            if (std::abs(apart) != 1) continue;
+            for (const Action& one : {a, b, theirs, other})
+                taken[one] = true;
+            leads[a] = true;
+            leads[apart == 1 ? theirs : other] = true;
         }
     }
+    std::vector<std::vector<LoweredStep>> lowered(rows.size());
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
         const auto& row = rows[rank];
         for (std::size_t i = 0; i < row.size(); ++i) {
             LoweredStep step{{row[i]}, beside.count(row[i]) > 0};
-            if (i + 1 < row.size() && chosen.count({row[i], row[i + 1]}) > 0) {
+            if (is_transfer(row[i].kind) && leads[row[i]]) {
                 step.actions.push_back(row[++i]);
                 if (!is_send(step.actions[0].kind)) std::swap(step.actions[0], step.actions[1]);
             }

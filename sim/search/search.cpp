@@ -1,6 +1,7 @@
 #include "sim/search/search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,14 @@ struct Block {
         SearchResult::Broken& entry = broken[why];
         if (entry.layouts++ == 0) entry.message = message;
     }
+};
+
+// A layout simulated in full.
+struct Simulated {
+    FoundLayout found;
+    // Of the step before its waiting was parted: what layouts are told apart by.
+    std::array<double, trace::kAccounts> breakdown_s{};
+    bool parted = false;
 };
 
 class Pricing {
@@ -232,8 +241,8 @@ class Pricing {
     // says do not fit.
     std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
                                            SearchResult& result, Places& too_large) {
-        std::vector<FoundLayout> layouts;
-        if (options_.top == 0) return layouts;
+        std::vector<Simulated> layouts;
+        if (options_.top == 0) return {};
         std::size_t after_enough = 0, batch = std::max(options_.top, kLeastBatch);
         for (std::size_t next = 0; next < fitting.size() && !stopped();) {
             batch = std::min(batch, fitting.size() - next);
@@ -243,43 +252,49 @@ class Pricing {
                     after_enough > kMostSimulated * options_.top)
                     break;
             }
-            std::vector<std::optional<FoundLayout>> found(batch);
+            std::vector<std::optional<Simulated>> found(batch);
+            const double most = layouts.size() < options_.top
+                                    ? std::numeric_limits<double>::infinity()
+                                    : objective_of(layouts[options_.top - 1]);
             tbb::parallel_for(std::size_t{0}, batch, [&](std::size_t i) {
-                if (!stopped()) found[i] = simulated(fitting[next + i]);
+                if (!stopped()) found[i] = simulated(fitting[next + i], most);
             });
             const std::size_t before = layouts.size();
             for (auto& one : found) {
                 if (!one || is_listed(*one, layouts)) continue;
-                if (fits(one->prediction.memory)) {
+                if (fits(one->found.prediction.memory)) {
                     layouts.push_back(std::move(*one));
                     continue;
                 }
                 ++result.infeasible[kMemory].layouts;
-                too_large.emplace(one->price.base, one->price.number);
+                too_large.emplace(one->found.price.base, one->found.price.number);
             }
             next += batch;
             batch = layouts.size() > before ? std::max(options_.top, kLeastBatch)
                                             : std::min(kMostBatch, 2 * batch);
             std::stable_sort(layouts.begin(), layouts.end(),
-                             [&](const FoundLayout& a, const FoundLayout& b) {
+                             [&](const Simulated& a, const Simulated& b) {
                                  return objective_of(a) < objective_of(b);
                              });
             report_simulated(next, fitting, layouts);
         }
         if (layouts.size() > options_.top) layouts.resize(options_.top);
         part_waiting_of(layouts);
-        return layouts;
+        std::vector<FoundLayout> best;
+        for (Simulated& one : layouts)
+            best.push_back(std::move(one.found));
+        return best;
     }
 
     // Within the bound of its estimate.
-    bool may_enter(const PricedLayout& priced, const std::vector<FoundLayout>& layouts) const {
+    bool may_enter(const PricedLayout& priced, const std::vector<Simulated>& layouts) const {
         const double bound = estimate_bounds(*bases_[priced.base].read.scenario).step;
         return layouts.size() < options_.top ||
                priced.objective * (1 - bound) <= objective_of(layouts[options_.top - 1]);
     }
 
     void report_simulated(std::size_t done, const std::vector<PricedLayout>& fitting,
-                          const std::vector<FoundLayout>& layouts) const {
+                          const std::vector<Simulated>& layouts) const {
         if (!options_.simulating) return;
         std::size_t all = done;
         while (all < fitting.size() && may_enter(fitting[all], layouts))
@@ -289,12 +304,14 @@ class Pricing {
         options_.simulating(static_cast<double>(done) / static_cast<double>(all));
     }
 
-    // Asked once these are known, since it takes a simulation more, of a plan that is checked.
-    void part_waiting_of(std::vector<FoundLayout>& layouts) const {
+    // On an even cluster that has been done with the simulation, of what might be listed; on others
+    // it takes many more, and is asked once these are known.
+    void part_waiting_of(std::vector<Simulated>& layouts) const {
         tbb::parallel_for(std::size_t{0}, layouts.size(), [&](std::size_t i) {
+            if (layouts[i].parted) return;
             SimulateOptions options;
             options.keep_trace = false;
-            FoundLayout& found = layouts[i];
+            FoundLayout& found = layouts[i].found;
             found.prediction =
                 simulate(found.scenario, *bases_[found.price.base].profile, options, "");
         });
@@ -332,21 +349,24 @@ class Pricing {
     }
 
     // To the picosecond and the byte: a key that changes nothing makes no other layout.
-    static bool is_listed(const FoundLayout& one, const std::vector<FoundLayout>& listed) {
-        return std::any_of(listed.begin(), listed.end(), [&](const FoundLayout& other) {
-            return other.price.base == one.price.base &&
-                   other.prediction.step.time_s == one.prediction.step.time_s &&
-                   other.prediction.step.breakdown_s == one.prediction.step.breakdown_s &&
-                   other.prediction.memory.worst().peak_bytes ==
-                       one.prediction.memory.worst().peak_bytes;
+    static bool is_listed(const Simulated& one, const std::vector<Simulated>& listed) {
+        const Prediction& of_one = one.found.prediction;
+        return std::any_of(listed.begin(), listed.end(), [&](const Simulated& other) {
+            const Prediction& of_other = other.found.prediction;
+            return other.found.price.base == one.found.price.base &&
+                   of_other.step.time_s == of_one.step.time_s &&
+                   other.breakdown_s == one.breakdown_s &&
+                   of_other.memory.worst().peak_bytes == of_one.memory.worst().peak_bytes;
         });
     }
 
-    double objective_of(const FoundLayout& found) const {
-        return sim::objective_of(options_.objective, found.scenario, found.prediction.step.time_s);
+    double objective_of(const Simulated& one) const {
+        return sim::objective_of(options_.objective, one.found.scenario,
+                                 one.found.prediction.step.time_s);
     }
 
-    std::optional<FoundLayout> simulated(const PricedLayout& priced) const {
+    // Its waiting parted where its objective is at most `most`, as the list's last has it.
+    std::optional<Simulated> simulated(const PricedLayout& priced, double most) const {
         const SearchBase& base = bases_[priced.base];
         plan::RuleCheck rules(base.read.given);
         std::string broken;
@@ -357,21 +377,36 @@ class Pricing {
             prediction.memory =
                 predict_memory(plan::assemble_plan(*shorter), *shorter, *base.profile);
             if (!may_fit_with_more(prediction.memory, *scenario, *base.profile))
-                return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};
+                return unlisted(priced, std::move(*scenario), std::move(prediction));
         }
-        SimulateOptions options;
-        options.keep_trace = false;
-        options.part_waiting = false;
-        // What does not fit need not be timed.
-        const plan::Plan plan = plan::assemble_plan(*scenario);
+        // What does not fit need not be timed, and what is not listed need not be checked.
+        plan::Plan plan = plan::assemble_plan(*scenario);
         prediction.memory = predict_memory(plan, *scenario, *base.profile);
         if (!fits(prediction.memory))
-            return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};
+            return unlisted(priced, std::move(*scenario), std::move(prediction));
+        Simulated one;
+        SimulateOptions options;
+        options.keep_trace = false;
         options.plan = &plan;
+        options.part_waiting = scenario->cluster.even();
+        options.worth_parting = [&](const Prediction& so_far) {
+            one.breakdown_s = trace::mean_accounts(so_far.trace, so_far.sums);
+            const double step_s = to_seconds(so_far.trace.step_end - so_far.trace.step_start);
+            one.parted = sim::objective_of(options_.objective, *scenario, step_s) <= most;
+            if (one.parted) plan::complete_plan(plan, *scenario);
+            return one.parted;
+        };
         prediction = simulate(*scenario, *base.profile, options, "");
         if (!prediction.stuck.empty()) return std::nullopt;
+        if (!options.part_waiting) one.breakdown_s = prediction.step.breakdown_s;
         std::vector<std::string> sets = layout_sets(base, priced.number, scenario->layout);
-        return FoundLayout{priced, std::move(sets), std::move(*scenario), std::move(prediction)};
+        one.found = {priced, std::move(sets), std::move(*scenario), std::move(prediction)};
+        return one;
+    }
+
+    static Simulated unlisted(const PricedLayout& priced, plan::Scenario scenario,
+                              Prediction prediction) {
+        return {{priced, {}, std::move(scenario), std::move(prediction)}, {}, false};
     }
 
     // What no other beats in all of step time, memory and cost.

@@ -5,6 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace orrery::plan {
 namespace ORRERY_TEST_FILE {
@@ -58,6 +60,69 @@ TEST(Placement, PutsTheLargestFirstWhereThatTakesLess) {
     const Placement placement = place(lifetimes);
     expect_sound(lifetimes, placement);
     EXPECT_EQ(placement.bytes, 5);
+}
+
+// First fit the long way: of 0 and of what ends beside a life the lowest place that is free.
+std::int64_t first_fit(const std::vector<Lifetime>& lifetimes,
+                       const std::vector<std::size_t>& order, std::vector<std::int64_t>& offsets) {
+    std::int64_t all = 0;
+    std::vector<std::size_t> placed;
+    for (const std::size_t one : order) {
+        std::vector<std::int64_t> places = {0};
+        for (const std::size_t other : placed)
+            places.push_back(offsets[other] + lifetimes[other].bytes);
+        std::sort(places.begin(), places.end());
+        const auto is_free = [&](std::int64_t place) {
+            return std::none_of(placed.begin(), placed.end(), [&](std::size_t other) {
+                return lifetimes[other].first <= lifetimes[one].last &&
+                       lifetimes[one].first <= lifetimes[other].last &&
+                       offsets[other] < place + lifetimes[one].bytes &&
+                       place < offsets[other] + lifetimes[other].bytes;
+            });
+        };
+        offsets[one] = *std::find_if(places.begin(), places.end(), is_free);
+        all = std::max(all, offsets[one] + lifetimes[one].bytes);
+        placed.push_back(one);
+    }
+    return all;
+}
+
+// Births with those apart on top, births alone, the largest first, these backwards in time: the
+// first of those that take least room, unless all above each other take no more than must be.
+RC_GTEST_PROP(Placement, IsTheSmallestFirstFitOfFourOrders, ()) {
+    const std::vector<Lifetime> lifetimes = drawn(6);
+    const std::size_t count = lifetimes.size();
+    std::vector<std::size_t> births(count), lower, upper;
+    std::iota(births.begin(), births.end(), std::size_t{0});
+    std::vector<std::int64_t> best(count), other(count);
+    std::int64_t bytes = 0;
+    for (const std::size_t one : births) {
+        best[one] = bytes;
+        bytes += lifetimes[one].bytes;
+        (lifetimes[one].apart ? upper : lower).push_back(one);
+    }
+    if (bytes != most_alive(lifetimes)) {
+        const std::int64_t below = first_fit(lifetimes, lower, best);
+        bytes = below + first_fit(lifetimes, upper, best);
+        for (const std::size_t one : upper)
+            best[one] += below;
+        const auto try_order = [&](auto key) {
+            std::vector<std::size_t> order = births;
+            std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+                return key(lifetimes[a]) > key(lifetimes[b]);
+            });
+            const std::int64_t all = first_fit(lifetimes, order, other);
+            if (all >= bytes) return;
+            bytes = all;
+            best = other;
+        };
+        try_order([](const Lifetime&) { return 0; });
+        try_order([](const Lifetime& life) { return life.bytes; });
+        try_order([](const Lifetime& life) { return std::pair(life.bytes, life.last); });
+    }
+    const Placement placement = place(lifetimes);
+    RC_ASSERT(placement.offsets == best);
+    RC_ASSERT(placement.bytes == bytes);
 }
 
 TEST(Placement, OfNothingIsEmpty) {
