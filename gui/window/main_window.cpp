@@ -325,7 +325,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
 // Refused where the events of all ranks would fill the memory, by those of the ranks that stand for
 // them.
 void MainWindow::unfold() {
-    constexpr double kBytesPerEvent = 60;  // docs/gui.md, Measured
+    constexpr double kBytesPerEvent = 62;  // docs/gui.md, Measured
     constexpr double kMostBytes = 4e9;
     double bytes = 0;
     if (shown_ && unfolds_->isChecked())
