@@ -391,6 +391,31 @@ TEST(MeasuredCosts, NeverHoldWaiting) {
     }
 }
 
+// However unlike the runs of an op are, so many times its price is what they took.
+TEST(MeasuredCosts, AddUpToTheStepThatWasMeasured) {
+    const World world({"layout.tensor_parallel=2", "layout.pipeline_parallel=2"});
+    const trace::Trace trace = measured_run(world.plan, Scattered(world, 3));
+    Picoseconds measured = 0;
+    for (const trace::Track& track : trace.tracks)
+        for (const trace::Event& event : track.events)
+            measured += event.end - event.start;
+    const MeasuredCosts costs(trace, "measured.orrery");
+    std::set<const sim::MeasuredOp*> ops;
+    for (const trace::OpName& op : world.described.ops)
+        ops.insert(costs.find(op));
+    ops.erase(nullptr);
+    Picoseconds priced = 0;
+    std::int64_t runs = 0;
+    for (const sim::MeasuredOp* op : ops) {
+        priced += op->time.duration * op->runs;
+        runs += op->runs;
+    }
+    EXPECT_GT(measured, 0);
+    EXPECT_NEAR(static_cast<double>(priced), static_cast<double>(measured),
+                static_cast<double>(runs))
+        << "a picosecond each is rounded away";
+}
+
 // What the model predicts, taken for a measurement; `change` alters what ops take.
 template <typename Change>
 MeasuredCosts as_if_measured(const World& world, Change change) {
