@@ -123,31 +123,30 @@ std::array<MeasuredCosts::PoolKey, 3> MeasuredCosts::pools_of(const trace::OpNam
             PoolKey{family, -1, -1}};
 }
 
-std::map<MeasuredCosts::Key, PredictedOp> MeasuredCosts::means_of(
+std::map<MeasuredCosts::Key, MeasuredCosts::PredictedMean> MeasuredCosts::means_of(
     const std::vector<PredictedOp>& predicted) {
-    std::map<Key, PredictedOp> means;
+    std::map<Key, PredictedMean> means;
     for (const PredictedOp& op : predicted) {
-        const auto [found, is_first] = means.emplace(key_of(op.name), op);
-        if (is_first) continue;
-        PredictedOp& mean = found->second;
-        const std::int64_t runs = mean.runs + op.runs;
-        mean.price.seconds += (op.price.seconds - mean.price.seconds) *
-                              static_cast<double>(op.runs) / static_cast<double>(runs);
-        mean.runs = runs;
+        PredictedMean& mean = means[key_of(op.name)];
+        mean.runs += op.runs;
+        mean.seconds += (op.price.seconds - mean.seconds) * static_cast<double>(op.runs) /
+                        static_cast<double>(mean.runs);
+        mean.families.insert(op.price.family);
     }
     return means;
 }
 
+// What was measured of an op is parted among its places as the model has it.
 void MeasuredCosts::hold_against(const std::vector<PredictedOp>& predicted) {
     predicted_ = means_of(predicted);
     std::map<PoolKey, std::vector<Ratio>> ratios;
-    for (const auto& [key, op] : predicted_) {
+    for (const PredictedOp& op : predicted) {
         const MeasuredOp* measured = find(op.name);
+        const double mean = predicted_.at(key_of(op.name)).seconds;
         if (measured == nullptr || measured->time.duration <= 0 || op.price.seconds <= 0) continue;
-        const auto runs = static_cast<double>(op.runs);
+        const double here = op.price.seconds * static_cast<double>(op.runs);
         for (const PoolKey& pool : pools_of(op.name, op.price.family))
-            ratios[pool].push_back(
-                {to_seconds(measured->time.duration) * runs, op.price.seconds * runs});
+            ratios[pool].push_back({to_seconds(measured->time.duration) * here / mean, here});
     }
     for (const auto& [key, of_pool] : ratios) {
         Ratio all;
@@ -170,10 +169,10 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
     const MeasuredOp* measured = find(op);
     const auto there = predicted_.find(key_of(op));
     if (measured != nullptr) {
-        const double then = there == predicted_.end() ? 0 : there->second.price.seconds;
+        const double then = there == predicted_.end() ? 0 : there->second.seconds;
         if (there == predicted_.end() || is_same(then, predicted.seconds))
             return MeasuredPrice{measured->time, measured->relative_sd, PriceSource::mean};
-        if (there->second.price.family == predicted.family && then > 0) {
+        if (there->second.families.contains(predicted.family) && then > 0) {
             const double seconds = to_seconds(measured->time.duration) * (predicted.seconds / then);
             return MeasuredPrice{{measured->time.late, from_seconds(seconds)},
                                  std::hypot(measured->relative_sd, predicted.relative_sd),
@@ -192,11 +191,10 @@ std::optional<MeasuredPrice> MeasuredCosts::price(const trace::OpName& op,
 }
 
 bool MeasuredCosts::are_priced_alike(const std::vector<PredictedOp>& predicted) const {
-    const std::map<Key, PredictedOp> here = means_of(predicted);
+    const auto here = means_of(predicted);
     return std::all_of(here.begin(), here.end(), [&](const auto& op) {
         const auto there = predicted_.find(op.first);
-        return there == predicted_.end() ||
-               is_same(there->second.price.seconds, op.second.price.seconds);
+        return there == predicted_.end() || is_same(there->second.seconds, op.second.seconds);
     });
 }
 

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -127,8 +128,13 @@ class MeasuredCosts {
     std::vector<OpTime> times_of(const plan::LinkedProgram& linked, const plan::Plan& plan,
                                  const trace::Track& track, int repetitions) const;
 
-    // Over all places of an op's group, as what was measured.
-    static std::map<Key, PredictedOp> means_of(const std::vector<PredictedOp>& predicted);
+    // Over all places of an op's group, as what was measured; and of which families these are.
+    struct PredictedMean {
+        double seconds = 0;
+        std::int64_t runs = 0;
+        std::set<CostFamily> families;
+    };
+    static std::map<Key, PredictedMean> means_of(const std::vector<PredictedOp>& predicted);
     // Family, kind and phase; −1: any.
     using PoolKey = std::tuple<CostFamily, int, int>;
     static std::array<PoolKey, 3> pools_of(const trace::OpName& op, CostFamily family);
@@ -144,7 +150,7 @@ class MeasuredCosts {
     bool by_means_ = false;
     std::map<Key, MeasuredOp> ops_;
     std::array<Picoseconds, plan::kStreams> late_{};
-    std::map<Key, PredictedOp> predicted_;
+    std::map<Key, PredictedMean> predicted_;
     std::map<PoolKey, Pool> pools_;
 };
 

@@ -74,7 +74,7 @@ TEST(Explain, TellsOfAMeasuredStep) {
     for (const json& answer : result["what_if"])
         EXPECT_NE(answer["name"], "no_slowdown");
     const std::string text = run({"explain", tiny(), "--costs", path}).out;
-    EXPECT_NE(text.find("a step in which each op takes the median of its like"), std::string::npos);
+    EXPECT_NE(text.find("a step in which each op takes the mean of its like"), std::string::npos);
     EXPECT_NE(text.find("where the prices are from"), std::string::npos);
     // A predicted trace prices nothing.
     measured.origin = trace::Origin::predicted;
