@@ -154,11 +154,13 @@ TEST_P(Screenshots, TwoStepsByTheirDifference) {
     TimelineView& timeline = world.window->timeline();
     world.key(Qt::Key_C);
     keep(*world.window, "difference-" + look() + ".png");
+    ASSERT_GT(timeline.timeline()->ranks().size(), 1u);
     const std::vector<Span>& boxes = timeline.timeline()->ranks()[1].outline.spans();
-    std::size_t number = 0;
-    while (boxes[number].kind != Kind::backward)
-        ++number;
-    timeline.select(BoxPlace{1, std::nullopt, number});
+    const auto box = std::find_if(boxes.begin(), boxes.end(), [](const Span& span) {
+        return span.kind == Kind::input_gradient;
+    });
+    ASSERT_NE(box, boxes.end()) << boxes.size() << " boxes";
+    timeline.select(BoxPlace{1, std::nullopt, static_cast<std::size_t>(box - boxes.begin())});
     timeline.go_to(*timeline.selected_op());
     world.key(Qt::Key_O);
     QTest::keyClick(&world.window->held_timeline(), Qt::Key_O);
