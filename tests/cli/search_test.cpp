@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -221,6 +222,24 @@ TEST(Size, SaysDaysAndCostOfEachCluster) {
     }
     EXPECT_EQ(printed.at("smallest"), 0);
     EXPECT_EQ(printed.at("fastest"), 2);
+}
+
+// As the layout of each is simulated.
+TEST(Size, SaysHowSurelyEachFits) {
+    const json printed =
+        json::parse(sized({"--tokens", "1e12", "--gpus", "8..16*2", "--json"}).out);
+    ASSERT_EQ(printed.at("options").size(), 2U);
+    for (const json& option : printed.at("options")) {
+        Words words = {"simulate", kRun, "--json"};
+        for (const json& set : option.at("set"))
+            words = joined(words, {"--set", set.get<std::string>()});
+        const json memory = json::parse(run(words).out).at("memory");
+        EXPECT_EQ(option.at("fit_probability"), memory.at("fit_probability"));
+        double most = 0;
+        for (const json& stage : memory.at("stages"))
+            most = std::max(most, stage.at("peak_bytes").get<double>());
+        EXPECT_EQ(option.at("peak_bytes").get<double>(), most);
+    }
 }
 
 TEST(Size, CountsOnlyWhatMeetsDeadlineAndBudget) {

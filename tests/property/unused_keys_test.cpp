@@ -118,6 +118,24 @@ TEST_P(KeysOfARun, ChangeAFigureOrAreListedAsUnused) {
     EXPECT_FALSE(unused.empty());
 }
 
+// Only tensor ranks that share out the tokens gather what they multiply.
+TEST(UnusedKey, IsHowGatheredInputsWaitWhereNoneAreGathered) {
+    const auto lists = [](const char* sequence_parallel) {
+        const plan::ReadResult asked =
+            read("tiny-gpt", {"training.gathered_inputs=kept",
+                              std::string("layout.sequence_parallel=") + sequence_parallel});
+        const sim::Prediction prediction =
+            sim::simulate(*asked.scenario, sim::load_profiles(asked.scenario->cluster),
+                          {false, nullptr, false}, "");
+        const std::vector<sim::UnusedKey> unused = sim::unused_keys(asked, prediction);
+        return std::any_of(unused.begin(), unused.end(), [](const sim::UnusedKey& key) {
+            return key.pointer == "/training/gathered_inputs";
+        });
+    };
+    EXPECT_TRUE(lists("false"));
+    EXPECT_FALSE(lists("true"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shipped, KeysOfARun, testing::ValuesIn(shipped_runs()),
                          [](const testing::TestParamInfo<std::string>& run) {
                              std::string name = run.param;

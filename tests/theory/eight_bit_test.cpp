@@ -210,6 +210,34 @@ TEST(EightBit, SequenceParallelRanksGatherBytes) {
     EXPECT_EQ(gathered_bytes(eight_bit("rowwise", layout), "layer.backward"), 8 * n);
 }
 
+// What was gathered stays whole in place of this rank's share, in as many bytes as it came, and is
+// not gathered again. A copy of blocks is made of what came in 16 bits: along the tokens it cannot
+// be made of what was cast along the width.
+TEST(EightBit, InputsThatStayGathered) {
+    const Sets layout = {"layout.tensor_parallel=2", "layout.sequence_parallel=true"};
+    const auto with = [](Sets sets) {
+        sets.emplace_back("training.gathered_inputs=kept");
+        return sets;
+    };
+    const auto n = static_cast<double>(kTokens * kHidden);
+    for (const char* recipe : {"delayed", "tensorwise", "rowwise"}) {
+        const double bytes = recipe == std::string("rowwise") ? 2 : 1;
+        const Sets again = eight_bit(recipe, layout), kept = with(again);
+        EXPECT_EQ(gathered_bytes(kept, "layer.forward"), 2 * bytes * n) << recipe;
+        EXPECT_EQ(gathered_bytes(kept, "layer.backward"), 2 * bytes * n) << recipe;
+        EXPECT_EQ(static_cast<double>(stash_of(kept) - stash_of(again)), 2 * bytes * (n - n / 2))
+            << recipe;
+    }
+    Sets blocks = eight_bit("mxfp8", layout);
+    blocks.emplace_back("layout.micro_batch_size=4");
+    const double inputs = 2 * 4 * n, copies = inputs + inputs / 32;
+    EXPECT_EQ(gathered_bytes(blocks, "layer.forward"), copies);
+    EXPECT_EQ(gathered_bytes(with(blocks), "layer.forward"), 2 * inputs);
+    EXPECT_EQ(
+        gathered_bytes(blocks, "layer.backward") - gathered_bytes(with(blocks), "layer.backward"),
+        copies);
+}
+
 // Of a layer's four products three operands each have a largest magnitude.
 TEST(EightBit, DelayedScalingAgreesOncePerStep) {
     const plan::Plan plan =
