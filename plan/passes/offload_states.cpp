@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -71,16 +72,17 @@ class StateOffload {
         };
         std::vector<Backing> backings;
         const auto ring = static_cast<std::size_t>(offload_.prefetch) + 1;
-        std::size_t others = 0, experts = 0;
+        // A layer needs its experts, or what is frozen beside adapters, and its others at once, and
+        // a tied embedding both of its gradients.
+        std::array<std::size_t, 4> placed{};  // by sort of bucket
         for (const Bucket& bucket : program_.buckets) {
             const std::int32_t id = bucket.*kind.state;
             const bool known = std::any_of(backings.begin(), backings.end(),
                                            [&](const Backing& b) { return b.id == id; });
             if (id < 0 || known) continue;
-            // A layer of experts needs theirs and its others at once, a tied embedding both of its
-            // gradients.
-            std::size_t slot = bucket.experts ? ring + 1 + experts++ % ring : others++ % ring;
-            if (needs_own_slot(kind, id)) slot = ring;
+            const std::size_t sort = (bucket.experts ? 1 : 0) + (bucket.frozen ? 2 : 0);
+            const bool own = needs_own_slot(kind, id);
+            const std::size_t slot = own ? ring : sort * (ring + 1) + placed[sort]++ % ring;
             backings.push_back({id, slot});
         }
         std::map<std::size_t, std::int32_t> slots, host_slots;  // by number

@@ -35,8 +35,7 @@ std::string GroupCommunicator::look() {
     } catch (const CommunicationError& error) {
         reason = error.what();
     }
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock) {
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
         if (!ended_.empty()) return ended_;
         const bool ended_elsewhere = !reason.empty();
         try {
@@ -47,7 +46,7 @@ std::string GroupCommunicator::look() {
         if (reason.empty()) return "";
         abort_all();
         ended_ = reason;
-        lock.unlock();
+        // Before the thread that issues asks again: the plane's reason says which rank it was.
         if (!ended_elsewhere) plane_.abort(reason);
         return reason;
     }

@@ -213,9 +213,9 @@ std::vector<Case> cases() {
             all.push_back({turn ? kGpt : kLlama, "fp64", layout});
         }
     for (NamedLayout named : offload_layouts()) {
-        turn = !turn;
         named.name = "offload_" + named.name;
-        all.push_back({turn ? kGpt : kLlama, "fp64", named});
+        for (const char* text : {kGpt, kLlama})
+            all.push_back({text, "fp64", named});
     }
     const std::vector<std::string> validated = {"pipeline_parallel=2", "data_parallel=2",
                                                 "zero_stage=2", "schedule=zb-h1",

@@ -3,7 +3,9 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,26 @@ using namespace std::chrono_literals;
 using plan::DType;
 using plan::GroupKind;
 using plan::Rank;
+
+// Takes a while to tell the others, in which a rank could go on.
+class SlowToTell final : public ControlPlane {
+  public:
+    explicit SlowToTell(ControlPlane& inner)
+        : ControlPlane(inner.rank(), inner.size()), inner_(inner) {}
+    void broadcast(Bytes& data) override { inner_.broadcast(data); }
+    std::vector<Bytes> gather(std::span<const std::byte> mine) override {
+        return inner_.gather(mine);
+    }
+    void check() override { inner_.check(); }
+    void finish() override { inner_.finish(); }
+    void abort(std::string_view reason) override {
+        std::this_thread::sleep_for(20ms);
+        inner_.abort(reason);
+    }
+
+  private:
+    ControlPlane& inner_;
+};
 
 // Two ranks in one tensor group, each on a thread.
 class Watched : public testing::Test {
@@ -57,10 +79,10 @@ class Watched : public testing::Test {
         for (const Rank rank : {0, 1})
             threads[static_cast<std::size_t>(rank)] = std::thread([&, rank] {
                 Seat& seat = seats[static_cast<std::size_t>(rank)];
+                SlowToTell plane(*planes[static_cast<std::size_t>(rank)]);
                 try {
                     GroupCommunicator communicator(mesh, rank, seat.collectives, seat.streams,
-                                                   *planes[static_cast<std::size_t>(rank)],
-                                                   timeouts, std::chrono::steady_clock::now,
+                                                   plane, timeouts, std::chrono::steady_clock::now,
                                                    watching(seat));
                     communicator.issue_on(seat.streams.create_stream(StreamUse::compute));
                     body(rank, communicator);
