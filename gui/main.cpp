@@ -22,7 +22,22 @@ bool has_display() {
 }  // namespace
 
 int main(int argc, char** argv) {
+    QCoreApplication::setApplicationName(QStringLiteral("orrery"));
+    QCoreApplication::setApplicationVersion(
+        QString::fromStdString(std::string(orrery::program_version())));
+    QCommandLineParser arguments;
+    arguments.setApplicationDescription(
+        QStringLiteral("Shows what a training step will do, or what one has done."));
+    const QCommandLineOption help = arguments.addHelpOption();
+    const QCommandLineOption version = arguments.addVersionOption();
+    arguments.addPositionalArgument(QStringLiteral("file"),
+                                    QStringLiteral("A scenario, or a trace of orrery."),
+                                    QStringLiteral("[SCENARIO|TRACE]"));
     if (!has_display()) {
+        const QCoreApplication without_window(argc, argv);
+        arguments.parse(QCoreApplication::arguments());
+        if (arguments.isSet(help)) arguments.showHelp();
+        if (arguments.isSet(version)) arguments.showVersion();
         std::fputs(
             "orrery gui: no display (neither DISPLAY nor WAYLAND_DISPLAY is set); over ssh: ssh "
             "-X\n",
@@ -30,19 +45,8 @@ int main(int argc, char** argv) {
         return orrery::kExitDevice;
     }
     QApplication application(argc, argv);
-    QApplication::setApplicationName(QStringLiteral("orrery"));
     QApplication::setDesktopFileName(QStringLiteral("orrery"));
     QApplication::setWindowIcon(QIcon::fromTheme(QStringLiteral("orrery")));
-    QApplication::setApplicationVersion(
-        QString::fromStdString(std::string(orrery::program_version())));
-    QCommandLineParser arguments;
-    arguments.setApplicationDescription(
-        QStringLiteral("Shows what a training step will do, or what one has done."));
-    arguments.addHelpOption();
-    arguments.addVersionOption();
-    arguments.addPositionalArgument(QStringLiteral("file"),
-                                    QStringLiteral("A scenario, or a trace of orrery."),
-                                    QStringLiteral("[SCENARIO|TRACE]"));
     arguments.process(application);
     const QStringList files = arguments.positionalArguments();
     if (files.size() > 1) {
