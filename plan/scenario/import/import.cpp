@@ -1,6 +1,7 @@
 #include "plan/scenario/import/import.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "plan/scenario/import/deepspeed.hpp"
 #include "plan/scenario/import/huggingface.hpp"
@@ -71,6 +72,16 @@ void check_framework(Imported& imported, const Wishes& wishes) {
                                 ""});
 }
 
+// A model described in place is called by the file that does, as one in a file of its own is.
+void name_model(Imported& imported, const std::string& file) {
+    const auto model = imported.scenario.find("model");
+    if (file.empty() || model == imported.scenario.end() || !model->is_object()) return;
+    if (model->contains("name") || model->contains("_name_or_path")) return;
+    const std::string stem = std::filesystem::path(file).stem().string();
+    (*model)["name"] = stem;
+    imported.mapped.push_back({"the file's name", "model.name", stem, false, ""});
+}
+
 // Whether a line begins so.
 bool has_line(std::string_view text, const std::string& begin) {
     return text.rfind(begin, 0) == 0 || text.find('\n' + begin) != std::string_view::npos;
@@ -117,6 +128,7 @@ Imported import_text(std::string_view text, const std::string& file, Format form
     const std::string from = std::string(reader.called) + " " + file;
     imported.scenario["description"] = from;
     note_approximations(imported, from);
+    name_model(imported, wishes.file);
     if (wishes.cluster.empty()) {
         imported.missing.push_back(
             {"cluster", "no training tool's settings describe one; --cluster CLUSTER says it", ""});

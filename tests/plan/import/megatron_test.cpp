@@ -148,6 +148,7 @@ TEST(Megatron, EachOptionBecomesItsKey) {
          "\"full_iteration\""},
         {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "training.loss_logits",
          "\"fused\""},
+        {"--cross-entropy-loss-fusion", "training.loss_logits", "\"in_place\""},
         {"--checkpoint-activations --checkpoint-num-layers 2", "layout.recompute", "\"every_k\""},
         {"--activations-checkpoint-method uniform", "layout.recompute", "\"full\""},
         {"", "training.sequence_length", "2048"},
