@@ -144,7 +144,7 @@ StepPrediction predict_step(const Prediction& prediction, const IntervalParts& p
     step.dropped_share = prediction.step.dropped_share;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
     const Deviation all = together(parts);
-    step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * all.early);
+    step.low_s = step.time_s * earliest_share(kCentral90 * all.early);
     step.high_s = step.time_s * (1 + kCentral90 * all.late);
     step.breakdown_s = trace::mean_accounts(trace, prediction.sums);
     step.bubble_fraction =

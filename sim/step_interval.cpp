@@ -133,6 +133,12 @@ Deviation together(const IntervalParts& parts) {
     return {std::sqrt(early), std::sqrt(late)};
 }
 
+double earliest_share(double early) {
+    constexpr double kQuarter = 0.25;
+    return early <= 1 - kQuarter ? 1 - early
+                                 : kQuarter * std::exp((1 - kQuarter - early) / kQuarter);
+}
+
 IntervalParts interval_parts(const Prediction& prediction, const Machine& machine,
                              const plan::Framework& framework, const Profile& profile,
                              const StackPrior& prior) {

@@ -40,6 +40,10 @@ inline constexpr double kCentral90 = 1.6448536269514722;
 
 Deviation together(const IntervalParts& parts);
 
+// 1 − early, the share of a time that an interval begins at; from a quarter down the exponential
+// that goes on with its value and slope, as no step takes no time: ¼·e^(3 − 4·early).
+double earliest_share(double early);
+
 // Of the step in `prediction`, whose trace and communication are there.
 IntervalParts interval_parts(const Prediction& prediction, const Machine& machine,
                              const plan::Framework& framework, const Profile& profile,

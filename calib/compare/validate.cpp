@@ -227,7 +227,7 @@ class Validator {
             (off > 0 ? late_squared : early_squared) += off * off;
         }
         step.high_s = step.time_s + std::sqrt(late_squared);
-        step.low_s = std::max(0.0, step.time_s - std::sqrt(early_squared));
+        step.low_s = step.time_s * sim::earliest_share(std::sqrt(early_squared) / step.time_s);
     }
 
     static Outcome skipped(std::string why) {
