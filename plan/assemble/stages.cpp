@@ -43,6 +43,7 @@ PartKind add_blocks(BlockLibrary& blocks, PartBlocks part) {
     kind.partial = pair.partial;
     kind.frozen = pair.frozen;
     kind.frozen_replicated = pair.frozen_replicated;
+    kind.frozen_experts = pair.frozen_experts;
     kind.experts = pair.experts;
     kind.eight_bit_experts = pair.eight_bit_experts;
     kind.forward = blocks.add(std::move(pair.forward));

@@ -37,6 +37,7 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
         if (declared.spec.frozen) {
             pair.frozen += elements;
             if (declared.spec.cut == Cut::whole) pair.frozen_replicated += elements;
+            if (declared.spec.experts > 0) pair.frozen_experts += elements;
             continue;
         }
         if (declared.spec.experts > 0) {

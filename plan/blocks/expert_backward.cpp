@@ -123,12 +123,13 @@ void Derivation::derive_grouped_gemm(std::size_t index) {
         return derive_grouped_eight_bit(op, found->second);
     const GroupedGemm& forward = op.as<GroupedGemm>();
     const TensorId dc = gradient_of(op.writes[0]), counts = need(op.reads[2]);
-    const TensorId input = need(op.reads[0]);
+    const bool trained = !is_frozen(op.reads[1]);
+    const TensorId input = trained ? need(op.reads[0]) : TensorId{-1};
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(product_like(forward, forward.m, forward.k, forward.n, GemmProduct::input_gradient),
          op.label + " dgrad", {dc, need(op.reads[1]), counts}, {da});
     contribute(op.reads[0], da);
-    if (!is_frozen(op.reads[1]))
+    if (trained)
         accumulate(
             product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
             op.label + " wgrad", {dc, input, counts}, op.reads[1]);

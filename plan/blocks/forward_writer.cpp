@@ -31,6 +31,7 @@ TensorId ForwardWriter::activation(std::string name, std::int64_t rows, std::int
 TensorId ForwardWriter::parameter(std::string name, ParameterSpec spec) {
     spec.frozen = dims_.lora.on();
     spec.decays = spec.decays && !spec.frozen;
+    if (spec.frozen) spec.sign_rate = 0;
     return declare(std::move(name), std::move(spec));
 }
 

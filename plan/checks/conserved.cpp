@@ -67,14 +67,16 @@ std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
 }
 
 // Elements of the adapters beside one layer's linears: A and B of each (Hu et al. 2021, section 4).
+// Experts have none.
 std::int64_t layer_adapters(const Model& m, const LayerSpec& layer, const Lora& lora) {
     if (!lora.on()) return 0;
     const SoftmaxAttention& a = layer.attention();
-    const DenseMlp& mlp = layer.dense();
     const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
     std::int64_t sides = 0;
     if (lora.adapts("qkv")) sides += m.hidden + q + 2 * kv;
     if (lora.adapts("projection")) sides += q + m.hidden;
+    if (layer.experts() != nullptr) return lora.rank * sides;
+    const DenseMlp& mlp = layer.dense();
     if (lora.adapts("fc1")) sides += m.hidden + (mlp.gated() ? 2 : 1) * mlp.ffn_hidden;
     if (lora.adapts("fc2")) sides += mlp.ffn_hidden + m.hidden;
     return lora.rank * sides;

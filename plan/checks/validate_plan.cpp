@@ -378,9 +378,11 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
             for (const StagePart& part : stage.parts)
                 layers += part.layer >= 0 ? 1 : 0;
         for (const Bucket& bucket : program.buckets) {
-            const std::int64_t ranks = bucket.experts ? plan.mesh.expert : plan.mesh.tensor;
+            const std::int64_t of_experts =
+                bucket.experts ? bucket.elements : bucket.expert_elements;
             parameters +=
-                (bucket.elements - bucket.replicated_elements) * ranks + bucket.replicated_elements;
+                (bucket.elements - bucket.replicated_elements - of_experts) * plan.mesh.tensor +
+                bucket.replicated_elements + of_experts * plan.mesh.expert;
         }
     }
     if (layers != expected.layers)

@@ -140,6 +140,7 @@ struct Bucket {
     std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group; of these
     std::int64_t partial_elements = 0;     // the first so many, whose gradients are parts of a sum
                                            // over the group without sequence parallelism, too
+    std::int64_t expert_elements = 0;  // of frozen ones: of experts, of which others hold others
     // Resident that holds each state, all that the optimizer keeps in one; −1: none.
     std::int32_t parameters = -1;
     std::int32_t gradients = -1;  // the second accumulator of a tied embedding comes last
@@ -147,9 +148,10 @@ struct Bucket {
     std::vector<Share> shares;  // the elements one after another; empty: every rank steps all
     std::vector<BucketState> states;
 
-    // Whether a part's parameter belongs to it, of the part's two buckets.
+    // Whether a part's parameter belongs to it, of the part's two buckets. Those of experts that
+    // are frozen lie among the other frozen ones.
     bool takes(const ParameterSpec& parameter) const {
-        return parameter.frozen == frozen && (parameter.experts > 0) == experts;
+        return parameter.frozen == frozen && (frozen || (parameter.experts > 0) == experts);
     }
     // The ranks that hold the same parameters, without sharding of these.
     GroupKind copies() const { return experts ? GroupKind::expert_data : GroupKind::data; }

@@ -55,13 +55,14 @@ struct BucketPart {
     std::int64_t elements = 0;
     std::int64_t replicated = 0;
     std::int64_t partial = 0;
+    std::int64_t experts = 0;  // of a frozen bucket
     std::int64_t eight_bit = 0;
     bool tied = false;
     bool held_before = false;
 };
 
 BucketPart trained_of(const PartKind& kind) {
-    return {kind.parameters, kind.replicated, kind.partial,
+    return {kind.parameters, kind.replicated, kind.partial,    0,
             kind.eight_bit,  kind.tied,       kind.held_before};
 }
 
@@ -73,7 +74,8 @@ BucketPart experts_of(const PartKind& kind) {
 }
 
 BucketPart frozen_of(const PartKind& kind) {
-    return {kind.frozen, kind.frozen_replicated, 0, 0, kind.tied, kind.held_before};
+    return {kind.frozen, kind.frozen_replicated, 0, kind.frozen_experts, 0,
+            kind.tied,   kind.held_before};
 }
 
 // Buckets of one kind that grow from the end of a stage.
@@ -108,6 +110,7 @@ class GrowingBuckets {
         (part.held_before ? bucket.tied_elements : bucket.elements) += part.elements;
         bucket.replicated_elements += part.replicated;
         bucket.partial_elements += part.partial;
+        bucket.expert_elements += part.experts;
         builder_.eight_bit[current_] += part.eight_bit;
         open_ = !one_part_ && !part.tied && static_cast<double>(bucket.elements * bytes_) < target_;
         return static_cast<std::int32_t>(current_);

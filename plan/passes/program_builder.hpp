@@ -45,6 +45,7 @@ struct PartKind {
     std::int64_t partial = 0;
     std::int64_t frozen = 0;  // beside them
     std::int64_t frozen_replicated = 0;
+    std::int64_t frozen_experts = 0;
     std::int64_t experts = 0;            // beside them, too: of experts, on this rank …
     std::int64_t eight_bit_experts = 0;  // … of which so many are held in eight bits
     std::int32_t recompute = -1;         // block that backward runs first, −1: none

@@ -124,7 +124,6 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const bool spread = layout.expert_parallel * layout.expert_tensor_parallel > 1;
     const Unsupported all[] = {
-        {"training.lora", scenario.training.lora.on(), "adapters", "leave lora out"},
         {"layout.zero_group_size", spread && layout.zero_stage > 0 && layout.zero_group_size > 0,
          "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
         {"layout.data_parallel_mode",
@@ -138,6 +137,38 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
             fmt::format("{} beside mixtures of experts: not supported yet", entry.what));
         fault.help.push_back(entry.help);
     }
+}
+
+// Experts and router are frozen beside adapters of attention.
+void check_adapters(Reading& reading, const Scenario& scenario) {
+    const Lora& lora = scenario.training.lora;
+    if (!lora.on() || !reading.good({"training.lora"})) return;
+    const auto refuse = [&](bool is_there, const char* field, const char* message,
+                            std::string arithmetic, const char* help) {
+        if (!is_there || !reading.good({field})) return;
+        Diagnostic& fault = reading.report_field("S037", field, message);
+        fault.arithmetic = std::move(arithmetic);
+        fault.help.emplace_back(help);
+    };
+    refuse(lora.fc1 || lora.fc2, "training.lora",
+           "experts have no adapters: those of a model with experts stand beside attention",
+           fmt::format("target_modules has {}", lora.fc1 ? "linear_fc1" : "linear_fc2"),
+           "\"target_modules\": [\"linear_qkv\", \"linear_proj\"]");
+    const Layout& layout = scenario.layout;
+    const std::int64_t places = layout.expert_parallel * layout.expert_tensor_parallel;
+    if (reading.good({kExpertParallel, kExpertTensor}))
+        refuse(
+            layout.zero_stage == 3 && places > 1, "layout.zero_stage",
+            "ZeRO-3 shares out frozen weights over all data-parallel ranks, of which spread "
+            "experts are not the same",
+            fmt::format("expert_parallel × expert_tensor_parallel = {}, beside adapters", places),
+            "zero_stage of at most 2, or experts on every rank");
+    refuse(scenario.model.experts()->expert.bias, "training.lora",
+           "experts' biases are trained, and cannot be frozen",
+           "experts with biases, beside adapters", "leave lora out");
+    refuse(scenario.training.precision == Precision::fp8, "training.precision",
+           "experts whose products are of eight bits are not frozen", "precision = fp8, lora",
+           "\"precision\": \"bf16\"");
 }
 
 void check_dispatcher(Reading& reading, const Layout& layout) {
@@ -217,6 +248,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
+    check_adapters(reading, scenario);
     check_dispatcher(reading, scenario.layout);
     check_capacity(reading, scenario);
     check_overlap(reading, scenario);

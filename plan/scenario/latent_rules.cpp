@@ -25,8 +25,6 @@ void check_latents(Reading& reading, const Scenario& scenario) {
                           fmt::format("{} beside latent attention: not supported yet", what))
             .help.emplace_back(help);
     };
-    // Of experts the same is said of them.
-    if (scenario.model.has_experts()) return;
     refuse("training.lora", scenario.training.lora.on(), "adapters", "leave lora out");
 }
 

@@ -120,18 +120,20 @@ Json bucket_json(const Bucket& bucket) {
                           {"dtype", name(state.dtype)},
                           {"extent", name(state.extent)},
                           {"offset", state.offset}});
-    return {{"stage", bucket.stage},
-            {"first_position", bucket.first_position},
-            {"last_position", bucket.last_position},
-            {"elements", bucket.elements},
-            {"tied_elements", bucket.tied_elements},
-            {"replicated_elements", bucket.replicated_elements},
-            {"partial_elements", bucket.partial_elements},
-            {"parameters", id_json(bucket.parameters)},
-            {"gradients", id_json(bucket.gradients)},
-            {"optimizer", id_json(bucket.optimizer)},
-            {"shares", std::move(shares)},
-            {"states", std::move(states)}};
+    Json json = {{"stage", bucket.stage},
+                 {"first_position", bucket.first_position},
+                 {"last_position", bucket.last_position},
+                 {"elements", bucket.elements},
+                 {"tied_elements", bucket.tied_elements},
+                 {"replicated_elements", bucket.replicated_elements},
+                 {"partial_elements", bucket.partial_elements},
+                 {"parameters", id_json(bucket.parameters)},
+                 {"gradients", id_json(bucket.gradients)},
+                 {"optimizer", id_json(bucket.optimizer)},
+                 {"shares", std::move(shares)},
+                 {"states", std::move(states)}};
+    if (bucket.expert_elements > 0) json["expert_elements"] = bucket.expert_elements;
+    return json;
 }
 
 // Null: the tensor lies in the block's scratch, or nothing touches it.

@@ -197,6 +197,8 @@ class ProgramReader {
             bucket.replicated_elements = reader_.integer("a number of elements");
         if (reader_.accept_word("partial"))
             bucket.partial_elements = reader_.integer("a number of elements");
+        if (bucket.frozen && reader_.accept_word("experts"))
+            bucket.expert_elements = reader_.integer("a number of elements");
         while (reader_.accept_word("shared")) {
             Share share;
             share.elements = reader_.integer("a number of elements");

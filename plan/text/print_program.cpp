@@ -158,7 +158,8 @@ class ProgramPrinter {
                                    : "",
                        count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
                        unless_zero("replicated ", b.replicated_elements),
-                       unless_zero("partial ", b.partial_elements)},
+                       unless_zero("partial ", b.partial_elements),
+                       unless_zero("experts ", b.expert_elements)},
                       bucket_states(b));
         }
         return table.text();

@@ -33,15 +33,17 @@ const char* stored_dtype(plan::DType dtype) {
     }
 }
 
-// The rank's number among those that hold the same states of a bucket, and how many they are.
+// The rank's number among those that hold the same of a bucket's parameter, and how many they are.
 struct Replica {
     std::int64_t number = 0;
     std::int64_t count = 1;
 };
 
-Replica replica_of(const plan::Bucket& bucket, const plan::Mesh& mesh, plan::Rank rank) {
-    const auto ranks =
-        mesh.group(bucket.shares.empty() ? bucket.copies() : plan::GroupKind::replica, rank);
+Replica replica_of(const plan::Bucket& bucket, const plan::Parameter& parameter,
+                   const plan::Mesh& mesh, plan::Rank rank) {
+    const plan::GroupKind copies =
+        parameter.experts > 0 ? plan::GroupKind::expert_data : plan::GroupKind::data;
+    const auto ranks = mesh.group(bucket.shares.empty() ? copies : plan::GroupKind::replica, rank);
     const auto own = std::find(ranks.begin(), ranks.end(), rank);
     return {own - ranks.begin(), std::ssize(ranks)};
 }
@@ -98,11 +100,7 @@ class PartsOfRank {
     // Of a bucket; `piece` has quantity and age.
     void add(const BoundProgram& program, std::size_t b, StateKind kind, const Piece& piece) {
         const plan::Bucket& bucket = program.buckets[b];
-        const Replica replica = replica_of(bucket, mesh_, rank_);
         const std::int64_t stepped = program.stepped(b), first = program.first_stepped(b);
-        const std::int64_t begin = first + stepped * replica.number / replica.count;
-        const std::int64_t end =
-            std::min(bucket.elements, first + stepped * (replica.number + 1) / replica.count);
         const HeldState held = held_state(program, b, kind);
         const std::int64_t size = plan::size_bytes(held.dtype);
         const std::int64_t base =
@@ -111,6 +109,10 @@ class PartsOfRank {
         const Cutter cutter(program);
         for (const plan::BucketEntry& entry : program.entries[b]) {
             if (saved_elsewhere(program, bucket, entry)) continue;
+            const Replica replica = replica_of(bucket, entry.parameter, mesh_, rank_);
+            const std::int64_t begin = first + stepped * replica.number / replica.count;
+            const std::int64_t end =
+                std::min(bucket.elements, first + stepped * (replica.number + 1) / replica.count);
             SavedPart part;
             part.piece = piece;
             part.piece.tensor = plan::full_name(entry.layer, entry.name);

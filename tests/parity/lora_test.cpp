@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "runtime/random.hpp"
+#include "tests/parity/expert_layouts.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 #include "tests/runtime/checkpoint/faulty_files.hpp"
@@ -163,6 +164,9 @@ const Trained& alone(const Case& c) {
     return found != runs.end() ? found->second : runs[key] = adapted(c.text, sets);
 }
 
+// Of Mixtral: adapters beside its attention, experts and router frozen.
+constexpr const char* kAttention = R"(training.lora.target_modules=["linear_qkv","linear_proj"])";
+
 class LoraLayouts : public testing::TestWithParam<Case> {};
 
 TEST_P(LoraLayouts, TrainTheModelOfOneRank) {
@@ -232,7 +236,7 @@ std::vector<Case> cases() {
             named.name = name + "_" + named.name;
             all.push_back({kLlama, "fp64", named});
         }
-    const std::string attention = R"(training.lora.target_modules=["linear_qkv","linear_proj"])",
+    const std::string attention = kAttention,
                       mlp = R"(training.lora.target_modules=["linear_fc2"])";
     const std::vector<std::string> spread = {"tensor_parallel=2", "sequence_parallel=true",
                                              "pipeline_parallel=2", "schedule=zb-h1"};
@@ -252,6 +256,25 @@ std::vector<Case> cases() {
         {kLlama, "fp32", layout("parallel_fp32", {"tensor_parallel=4", "sequence_parallel=true"})});
     return all;
 }
+
+// Where experts lie on several ranks and ZeRO-3 would share out what is frozen, it is refused
+// (S037).
+std::vector<Case> expert_cases() {
+    std::vector<Case> all;
+    for (NamedLayout named : expert_layouts()) {
+        const auto has = [&](const char* text) {
+            return named.name.find(text) != std::string::npos;
+        };
+        const bool spread = has("spread") || has("split") || has("copies");
+        if (has("overlapped") || (spread && has("zero3"))) continue;
+        named.sets.emplace_back(kAttention);
+        all.push_back({kMixtral, "fp64", named});
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Experts, LoraLayouts, testing::ValuesIn(expert_cases()),
+                         [](const auto& tested) { return tested.param.layout.name; });
 
 INSTANTIATE_TEST_SUITE_P(All, LoraLayouts, testing::ValuesIn(cases()), [](const auto& tested) {
     return tested.param.layout.name + (tested.param.text == kGpt ? "_gpt" : "_llama");
@@ -289,6 +312,7 @@ TEST(Lora, BeginsAsTheModelWithout) {
 struct ResumeCase {
     const char* text;
     NamedLayout layout;
+    Sets elsewhere{"training.precision=fp64", "layout.tensor_parallel=2"};
 };
 void PrintTo(const ResumeCase& c, std::ostream* os) {
     *os << c.layout.name;
@@ -321,9 +345,7 @@ TEST_P(ResumedLora, IsTheRunThatWasNeverStopped) {
         EXPECT_TRUE(is_adapter(name)) << name;
     // A checkpoint of any layout is one of any other.
     run(sets, 3, path + "/moved", false);
-    const Trained elsewhere =
-        run({"training.precision=" + std::string("fp64"), "layout.tensor_parallel=2"}, 6,
-            path + "/moved", true);
+    const Trained elsewhere = run(GetParam().elsewhere, 6, path + "/moved", true);
     EXPECT_NEAR(elsewhere.losses.front(), whole.losses[3], 1e-2);
     std::filesystem::remove_all(path);
 }
@@ -337,7 +359,11 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{kGpt, layout("tied_pipeline_zero2",
                                 {"pipeline_parallel=2", "data_parallel=2", "zero_stage=2"})},
         ResumeCase{kLlama, layout("sequence_zero3", {"tensor_parallel=2", "sequence_parallel=true",
-                                                     "data_parallel=2", "zero_stage=3"})}),
+                                                     "data_parallel=2", "zero_stage=3"})},
+        ResumeCase{kMixtral,
+                   layout("spread_experts",
+                          {"data_parallel=2", "expert_parallel=2", "zero_stage=1", kAttention}),
+                   {"training.precision=fp64", "layout.pipeline_parallel=2", kAttention}}),
     [](const auto& tested) { return tested.param.layout.name; });
 
 }  // namespace ORRERY_TEST_FILE

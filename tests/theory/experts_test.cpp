@@ -57,6 +57,46 @@ const Block& layer_block(const Plan& plan) {
     return plan.blocks.front();
 }
 
+// Beside adapters of attention nothing is held of experts and router but what they are, and nothing
+// is computed for gradients of theirs.
+TEST(Experts, FrozenOnesHoldTheirWeightsAlone) {
+    for (const Spread& spread : kSpreads) {
+        SCOPED_TRACE(name_of(spread));
+        if (spread.zero == 3 && spread.expert * spread.split > 1) continue;  // refused (S037)
+        Scenario s = scenario_of(spread);
+        const Plan trained = build_plan(s);
+        s.training.lora.rank = 2;
+        s.training.lora.fc1 = s.training.lora.fc2 = false;
+        const Plan adapted = build_plan(s);
+        const SoftmaxAttention& a = s.model.attention();
+        const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+        // A of qkv and B of the projection are whole on every tensor rank.
+        const std::int64_t of_layer = 2 * (2 * s.model.hidden + (2 * q + 2 * kv) / spread.tensor);
+        for (std::size_t p = 0; p < adapted.programs.size(); ++p) {
+            std::int64_t layers = 0, held = 0, frozen = 0, stepped = 0;
+            for (const Stage& stage : adapted.programs[p].stages)
+                for (const StagePart& part : stage.parts)
+                    layers += part.layer >= 0;
+            for (const Bucket& bucket : trained.programs[p].buckets)
+                held += bucket.elements;
+            for (const Bucket& bucket : adapted.programs[p].buckets) {
+                (bucket.frozen ? frozen : stepped) += bucket.elements;
+                if (bucket.frozen) {
+                    EXPECT_EQ(bucket.gradients, -1);
+                    EXPECT_EQ(bucket.optimizer, -1);
+                }
+            }
+            EXPECT_EQ(frozen, held);
+            EXPECT_EQ(stepped, layers * of_layer);
+        }
+        for (const Block& block : adapted.blocks)
+            for (const Op& op : block.ops)
+                if (op.is<GroupedGemm>()) {
+                    EXPECT_NE(op.as<GroupedGemm>().product, GemmProduct::weight_gradient);
+                }
+    }
+}
+
 TEST(Experts, PlansOfManySpreadsHold) {
     for (const Spread& spread : kSpreads) {
         SCOPED_TRACE(name_of(spread));

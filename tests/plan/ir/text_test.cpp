@@ -168,7 +168,7 @@ Plan odd_plan() {
     program.gradient_ring = {0, 1, -1};
     program.frames = {1, -1};
     program.stages = {{4, {{0, 1, -1, -1}, {0, 1, -1, -1}, {0, 1, 3, 0}}}, {5, {}}};
-    program.buckets = {{4, false, true, 2, 1, 10, 1, 2, 1, 0, -1, 1, {}, {}},
+    program.buckets = {{4, false, true, 2, 1, 10, 1, 2, 1, 0, 0, -1, 1, {}, {}},
                        {5,
                         true,
                         false,
@@ -177,6 +177,7 @@ Plan odd_plan() {
                         7,
                         0,
                         0,
+                        5,
                         0,
                         -1,
                         0,
