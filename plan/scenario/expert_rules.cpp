@@ -234,6 +234,16 @@ void check_overlap(Reading& reading, const Scenario& scenario) {
         refuse(layout.zero_ranks() > 1 && layout.zero_stage > 2,
                fmt::format("zero_stage = {}", layout.zero_stage),
                "parameters that are gathered for each use", "zero_stage 2 at most");
+    if (reading.good({"layout.offload"}))
+        refuse(
+            layout.offload.parameters != KeptOn::none || layout.offload.activations != KeptOn::none,
+            "", "parameters or activations that are fetched for each pass",
+            "offload \"optimizer\" and \"gradients\" alone");
+    if (reading.good({"training.defer_embedding_gradient", "layout.pipeline_parallel"}))
+        refuse(scenario.training.framework.defer_embedding_gradient && layout.pipeline_parallel > 1,
+               "defer_embedding_gradient = true",
+               "gradients of the head that wait for the last pass",
+               "defer_embedding_gradient false");
     refuse(drops, "", "dropout, whose random numbers are one micro-batch's", "dropout 0");
 }
 

@@ -134,7 +134,7 @@ class Binder {
                      "a tensor lies within " + resident.name);
         if (resident.tier == plan::Tier::device)
             out_.high_water_bytes =
-                std::max(out_.high_water_bytes, operand.offset + plan::aligned(operand.bytes()));
+                std::max(out_.high_water_bytes, plan::aligned(operand.offset + operand.bytes()));
         return operand;
     }
 

@@ -37,6 +37,8 @@ inline std::vector<NamedLayout> offload_layouts() {
     add("optimizer_host_zero1", {dp2, "zero_stage=1", small, to("optimizer", "host"), prefetch(0)});
     add("optimizer_disk_zero2", {dp2, "zero_stage=2", to("optimizer", "disk"), prefetch(2)});
     add("gradients_host", {small, to("gradients", "host")});
+    // A rank's half of all gradients in one bucket begins between two allocations.
+    add("gradients_host_zero1", {dp2, "zero_stage=1", to("gradients", "host")});
     add("gradients_host_zero2", {dp2, "zero_stage=2", to("gradients", "host")});
     add("gradients_disk_late",
         {dp2, small, "training.overlap_gradient_reduce=false", to("gradients", "disk")});
