@@ -166,13 +166,22 @@ void keep_for_waiting(BlockPair& pair, Block* recompute, Block& split,
     }
 }
 
+bool is_of_experts(const Block& forward, const std::string& parameter) {
+    return std::any_of(forward.parameters.begin(), forward.parameters.end(),
+                       [&](const DeclaredParameter& declared) {
+                           return declared.spec.experts > 0 &&
+                                  forward.tensors[at(declared.tensor)].name == parameter;
+                       });
+}
+
 // Gradients that `input` makes are handed to `weight`, which puts them with its own: one reduction
 // of the bucket serves both.
-void hand_on_gradients(Block& input, Block& weight) {
+void hand_on_gradients(const Block& forward, HandsOn hands_on, Block& input, Block& weight) {
     std::vector<Op> copies;
     for (std::size_t t = 0; t < input.tensors.size(); ++t) {
         const Tensor gradient = input.tensors[t];
         if (gradient.role != Role::gradient) continue;
+        if (!(is_of_experts(forward, gradient.name) ? hands_on.experts : hands_on.others)) continue;
         Tensor& handed = input.tensors[t];
         handed.role = Role::deferred;
         handed.name = "d" + gradient.name;
@@ -194,8 +203,7 @@ void hand_on_gradients(Block& input, Block& weight) {
 
 }  // namespace
 
-BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients,
-                              bool received) {
+BackwardHalves halve_backward(BlockPair& pair, Block* recompute, HandsOn hands_on, bool received) {
     Block split = pair.backward;
     const std::vector<bool> waits =
         waiting_ops(split, received ? received_tensors(pair.forward, split)
@@ -208,7 +216,7 @@ BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_g
     keep_for_waiting(pair, recompute, split, waits);
     parts.input = part_of(split, others(waits), true, split.name + "_input");
     parts.weight = part_of(split, waits, false, split.name + "_weight");
-    if (hands_on_gradients) hand_on_gradients(parts.input, *parts.weight);
+    hand_on_gradients(pair.forward, hands_on, parts.input, *parts.weight);
     return parts;
 }
 

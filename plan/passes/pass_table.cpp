@@ -65,8 +65,10 @@ void split_communication(const PlanInput& input, PartBlocks& part) {
 void halve(const PlanInput& input, PartBlocks& part) {
     if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
-    part.halves = halve_backward(part.pair, part.recompute ? &*part.recompute : nullptr,
-                                 input.sharding.gradients, is_layer(part.place));
+    const HandsOn hands_on = {sharding_of_experts(input.scenario).gradients,
+                              input.sharding.gradients};
+    part.halves = halve_backward(part.pair, part.recompute ? &*part.recompute : nullptr, hands_on,
+                                 is_layer(part.place));
 }
 
 void halve_head(const PlanInput& input, PartBlocks& part) {

@@ -72,12 +72,15 @@ struct BackwardHalves {
     std::optional<Block> weight;  // none: nothing can wait
 };
 // Changes roles in the pair, and in the block that backward runs first (null: none), which a whole
-// backward pass of the same layer shares. hands_on_gradients: those of the first part are added to
-// their sums by the second, so that a bucket is reduced once.
+// backward pass of the same layer shares. hands_on: gradients of the first part that the second
+// puts with its own, so that a bucket of which each micro-batch is reduced is reduced once.
 // `received`: a stage may receive what the part reads, which it then has for the first half alone:
 // products that read it do not wait.
-BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients,
-                              bool received);
+struct HandsOn {
+    bool experts = false;  // those of experts
+    bool others = false;
+};
+BackwardHalves halve_backward(BlockPair& pair, Block* recompute, HandsOn hands_on, bool received);
 
 // tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
 // backward block starts after the compute op issued before it.

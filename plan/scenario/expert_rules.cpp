@@ -122,9 +122,11 @@ struct Unsupported {
 
 void check_beside_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
-    const bool spread = layout.expert_parallel * layout.expert_tensor_parallel > 1;
+    // Then others have copies of a rank's experts than of its other parameters.
+    const bool apart =
+        layout.expert_parallel * layout.expert_tensor_parallel > 1 || layout.tensor_parallel > 1;
     const Unsupported all[] = {
-        {"layout.zero_group_size", spread && layout.zero_stage > 0 && layout.zero_group_size > 0,
+        {"layout.zero_group_size", apart && layout.zero_stage > 0 && layout.zero_group_size > 0,
          "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
         {"layout.data_parallel_mode",
          layout.data_parallel_mode == DataParallelMode::parameter_server, "a parameter server",

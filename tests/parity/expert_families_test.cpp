@@ -72,6 +72,8 @@ std::vector<Case> cases() {
     add("spread_2_zb_h1", {pp2, dp2, ep2, "schedule=zb-h1"});
     add("spread_2_zero1", {pp2, dp4, ep2, "zero_stage=1"});
     add("spread_2_zero3", {dp4, ep2, "zero_stage=3"});
+    add("spread_4_zb_2p_zero3",
+        {tp2, sp, dp2, "expert_parallel=4", "schedule=zb-2p", "zero_stage=3"});
     add("recomputed_modules",
         {dp2, ep2, by_module, R"(recompute_modules=["layernorm","moe_act"])"});
     add("recomputed_experts", {tp2, sp, ep2, by_module, R"(recompute_modules=["moe"])"});
