@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
+#include <span>
 
 #include "plan/check.hpp"
 #include "plan/checks/binding_faults.hpp"
@@ -54,38 +54,88 @@ void check_schedule(const Plan& plan, const Program& program, Faults& faults) {
                          std::to_string(expected) + " micro-batch passes are complete");
 }
 
+// Residents by one of their steps, in order; among those of a step in order of their ids.
+class ByStep {
+  public:
+    template <typename StepOf>
+    ByStep(const std::vector<Resident>& residents, std::size_t steps, StepOf step_of)
+        : begin_(steps + 3), ids_(residents.size()) {
+        for (const Resident& resident : residents)
+            ++begin_[step_of(resident) + 2];
+        for (std::size_t step = 1; step < begin_.size(); ++step)
+            begin_[step] += begin_[step - 1];
+        for (std::size_t i = 0; i < residents.size(); ++i)
+            ids_[begin_[step_of(residents[i]) + 1]++] = static_cast<std::int32_t>(i);
+    }
+    std::span<const std::int32_t> of(std::size_t step) const {
+        return {ids_.data() + begin_[step], begin_[step + 1] - begin_[step]};
+    }
+
+  private:
+    std::vector<std::size_t> begin_;  // by step, into ids_
+    std::vector<std::int32_t> ids_;
+};
+
+// What is alive at a moment, by address. Of two that begin together the first is known.
+class Alive {
+  public:
+    explicit Alive(const Program& program) : program_(program) {}
+
+    void leave(std::int32_t id) {
+        const auto at = place(address_of(program_, id));
+        if (at != all_.end() && at->begin == address_of(program_, id)) all_.erase(at);
+    }
+    // Whether it shares memory with another.
+    bool enter(std::int32_t id) {
+        const std::int64_t begin = address_of(program_, id), end = begin + bytes(id);
+        auto at = place(begin);
+        const bool fresh = at == all_.end() || at->begin != begin;
+        if (fresh) at = all_.insert(at, {begin, id});
+        const auto next = std::next(at);
+        if (next != all_.end() && end > next->begin) return true;
+        if (!fresh || at == all_.begin()) return !fresh;
+        return std::prev(at)->begin + bytes(std::prev(at)->id) > begin;
+    }
+
+  private:
+    struct One {
+        std::int64_t begin = 0;
+        std::int32_t id = 0;
+    };
+
+    std::int64_t bytes(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)].bytes;
+    }
+    std::vector<One>::iterator place(std::int64_t begin) {
+        return std::lower_bound(all_.begin(), all_.end(), begin,
+                                [](const One& one, std::int64_t at) { return one.begin < at; });
+    }
+
+    const Program& program_;
+    std::vector<One> all_;
+};
+
 // Residents alive together must not share memory, and steps touch only what is alive.
 void check_memory(const Program& program, Faults& faults) {
     const auto last = static_cast<std::int32_t>(program.steps.size());
-    std::vector<std::vector<std::size_t>> births(program.steps.size() + 1);
-    std::vector<std::vector<std::size_t>> deaths(program.steps.size() + 1);
-    for (std::size_t i = 0; i < program.residents.size(); ++i) {
-        const Resident& r = program.residents[i];
+    for (const Resident& r : program.residents)
         if (r.first_step < 0 || r.last_step < r.first_step || r.last_step >= last) {
             faults.push_back(of_rank(program) + r.name + " lives outside the steps");
             return;
         }
-        births[static_cast<std::size_t>(r.first_step)].push_back(i);
-        deaths[static_cast<std::size_t>(r.last_step) + 1].push_back(i);
-    }
-    std::map<std::int64_t, std::size_t> alive;  // by offset
+    const ByStep births(program.residents, program.steps.size(),
+                        [](const Resident& r) { return static_cast<std::size_t>(r.first_step); });
+    const ByStep deaths(program.residents, program.steps.size(), [](const Resident& r) {
+        return static_cast<std::size_t>(r.last_step) + 1;
+    });
+    Alive alive(program);
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
-        for (std::size_t i : deaths[step])
-            if (program.residents[i].within < 0)
-                alive.erase(address_of(program, static_cast<std::int32_t>(i)));
-        for (std::size_t i : births[step]) {
-            const Resident& r = program.residents[i];
+        for (const std::int32_t id : deaths.of(step))
+            if (program.residents[static_cast<std::size_t>(id)].within < 0) alive.leave(id);
+        for (const std::int32_t id : births.of(step)) {
+            const Resident& r = program.residents[static_cast<std::size_t>(id)];
             if (r.bytes == 0 || r.within >= 0) continue;
-            const std::int64_t offset = address_of(program, static_cast<std::int32_t>(i));
-            const auto [it, fresh] = alive.emplace(offset, i);
-            const auto next = std::next(it);
-            const bool meets_next = next != alive.end() && offset + r.bytes > next->first;
-            bool meets_before = !fresh;
-            if (fresh && it != alive.begin()) {
-                const auto [before, id] = *std::prev(it);
-                meets_before = before + program.residents[id].bytes > offset;
-            }
-            if (meets_next || meets_before)
+            if (alive.enter(id))
                 faults.push_back(of_rank(program) + r.name + " shares memory with another");
         }
     }

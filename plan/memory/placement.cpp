@@ -45,6 +45,8 @@ class Shelves {
     // The first that is born after `life` has ended.
     static std::vector<Lifetime>::const_iterator first_after(const Shelf& shelf,
                                                              const Lifetime& life) {
+        // In order of birth always so.
+        if (shelf.lives.empty() || shelf.lives.back().first <= life.last) return shelf.lives.end();
         return std::upper_bound(
             shelf.lives.begin(), shelf.lives.end(), life.last,
             [](std::int32_t last, const Lifetime& other) { return last < other.first; });
