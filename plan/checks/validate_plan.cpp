@@ -159,7 +159,8 @@ void check_memory(const Program& program, Faults& faults) {
 // The communication of a plan across programs as a graph: nodes that must happen together are one.
 class CommunicationGraph {
   public:
-    explicit CommunicationGraph(const Plan& plan) : plan_(plan) {
+    explicit CommunicationGraph(const Plan& plan)
+        : plan_(plan), beyond_programs_(beyond_programs()) {
         for (const Program& program : plan.programs)
             add_program(program);
     }
@@ -184,6 +185,21 @@ class CommunicationGraph {
     // Receiving stage, micro-batch or statistic, whether onward, whether of a statistic.
     using TransferKey = std::tuple<std::int32_t, std::int32_t, bool, bool>;
     using CollectiveKey = std::pair<GroupKind, int>;
+
+    // Of a block's ops those of groups that reach beyond one program: within, its ranks agree on
+    // the order.
+    std::vector<std::vector<GroupKind>> beyond_programs() const {
+        std::vector<std::vector<GroupKind>> groups;
+        for (const Block& block : plan_.blocks) {
+            std::vector<GroupKind>& of = groups.emplace_back();
+            for (const Op& op : block.ops)
+                if (is_communication(op.kind()) &&
+                    (op.group == GroupKind::embedding || op.group == GroupKind::model ||
+                     op.group == GroupKind::world))
+                    of.push_back(op.group);
+        }
+        return groups;
+    }
 
     std::size_t members_expected(GroupKind kind) const {
         return kind == GroupKind::embedding ? 2 : plan_.programs.size();
@@ -212,15 +228,12 @@ class CommunicationGraph {
             const Procedure* procedure = procedure_of(program, step);
             if (procedure == nullptr) continue;
             for (const BlockUse& use : procedure->uses)
-                for (const Op& op : plan_.blocks[static_cast<std::size_t>(use.block)].ops) {
-                    if (!is_communication(op.kind())) continue;
-                    if (op.group != GroupKind::embedding && op.group != GroupKind::model &&
-                        op.group != GroupKind::world)
-                        continue;  // within the ranks of one program, which agree on the order
+                for (const GroupKind group :
+                     beyond_programs_[static_cast<std::size_t>(use.block)]) {
                     order.push_back(new_node());
-                    join_collective({op.group, count[op.group]++}, order.back());
+                    join_collective({group, count[group]++}, order.back());
                     const auto end = program.pipeline_rank + 1;
-                    if (op.group == GroupKind::embedding && end != 1 &&
+                    if (group == GroupKind::embedding && end != 1 &&
                         end != static_cast<std::int32_t>(plan_.programs.size()))
                         outsiders_.push_back(of_rank(program) +
                                              "reduces a tied embedding between the ends");
@@ -255,13 +268,21 @@ class CommunicationGraph {
     }
 
     bool has_cycle() {
-        std::vector<std::vector<std::size_t>> next(parent_.size());
-        std::vector<std::size_t> before(parent_.size(), 0);
-        for (const auto& order : orders_)
-            for (std::size_t i = 1; i < order.size(); ++i) {
-                next[find(order[i - 1])].push_back(find(order[i]));
-                ++before[find(order[i])];
+        // Those after each, one node's behind another's.
+        std::vector<std::size_t> first_after(parent_.size() + 2), before(parent_.size());
+        for (std::vector<std::size_t>& order : orders_)
+            for (std::size_t i = 0; i < order.size(); ++i) {
+                order[i] = find(order[i]);
+                if (i == 0) continue;
+                ++first_after[order[i - 1] + 2];
+                ++before[order[i]];
             }
+        for (std::size_t n = 1; n < first_after.size(); ++n)
+            first_after[n] += first_after[n - 1];
+        std::vector<std::size_t> after(first_after.back());
+        for (const std::vector<std::size_t>& order : orders_)
+            for (std::size_t i = 1; i < order.size(); ++i)
+                after[first_after[order[i - 1] + 1]++] = order[i];
         std::vector<std::size_t> ready;
         std::size_t roots = 0;
         for (std::size_t n = 0; n < parent_.size(); ++n) {
@@ -274,13 +295,14 @@ class CommunicationGraph {
             const std::size_t n = ready.back();
             ready.pop_back();
             ++visited;
-            for (std::size_t after : next[n])
-                if (--before[after] == 0) ready.push_back(after);
+            for (std::size_t i = first_after[n]; i < first_after[n + 1]; ++i)
+                if (--before[after[i]] == 0) ready.push_back(after[i]);
         }
         return visited != roots;
     }
 
     const Plan& plan_;
+    std::vector<std::vector<GroupKind>> beyond_programs_;  // by block
     std::vector<std::size_t> parent_;
     std::vector<std::vector<std::size_t>> orders_;  // by program
     std::map<TransferKey, std::size_t> sends_;      // not yet matched
