@@ -28,8 +28,7 @@ constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
 constexpr std::size_t kLeastBatch = 8;  // layouts that are simulated side by side; more where …
 constexpr std::size_t kMostBatch = 64;  // … none of them was any good
-constexpr std::size_t kMostUnparted =
-    16;  // that are kept so: each has a plan and its ops in memory
+constexpr std::size_t kMostUnparted = 16;  // that are kept, each with its plan and ops
 constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
 
 double cost_of(const plan::Scenario& scenario, double step_s) {
