@@ -25,11 +25,11 @@ std::vector<std::int64_t> key_of(const Classes::Member& member, std::size_t kind
     return key;
 }
 
+constexpr double kLongest_s = 1e3;  // of one op
+
 // The clock of a step holds 106 days (time.hpp). An op that takes an hour is a slip in a bandwidth,
 // a latency or a size: said here, before the clock runs over. `pointer`: what it is priced by.
-Picoseconds duration_of(double seconds, const std::string& what, const char* pointer) {
-    constexpr double kLongest_s = 1e3;
-    if (seconds >= 0 && seconds <= kLongest_s) return from_seconds(seconds);
+[[noreturn]] void refuse_duration(double seconds, const std::string& what, const char* pointer) {
     plan::Diagnostic fault;
     fault.code = "S064";
     fault.pointer = pointer;
@@ -37,6 +37,14 @@ Picoseconds duration_of(double seconds, const std::string& what, const char* poi
     fault.arithmetic = fmt::format("{} = {:.3g} s > {:g} s", what, seconds, kLongest_s);
     fault.help = {"look at the bandwidths and latencies there, and at the sizes of the scenario"};
     throw plan::ScenarioError(std::move(fault));
+}
+
+bool is_duration(double seconds) {
+    return seconds >= 0 && seconds <= kLongest_s;
+}
+Picoseconds duration_of(double seconds, const char* what, const char* pointer) {
+    if (!is_duration(seconds)) refuse_duration(seconds, what, pointer);
+    return from_seconds(seconds);
 }
 
 const char* priced_by(CostFamily family) {
@@ -115,11 +123,14 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
             const bool in_graph =
                 !graphs.ops.empty() && graphs.ops[table.prices.size()] != trace::InGraph::no;
             if (in_graph) price.seconds += gap;
-            const std::string name = block.name + ' ' + op.label;
-            table.durations.push_back(duration_of(price.seconds, name, priced_by(price.family)));
+            const auto duration = [&](double seconds) {
+                if (!is_duration(seconds))
+                    refuse_duration(seconds, block.name + ' ' + op.label, priced_by(price.family));
+                return from_seconds(seconds);
+            };
+            table.durations.push_back(duration(price.seconds));
             table.balanced.push_back(balanced < 0 ? table.durations.back()
-                                                  : duration_of(balanced + (in_graph ? gap : 0),
-                                                                name, priced_by(price.family)));
+                                                  : duration(balanced + (in_graph ? gap : 0)));
             table.prices.push_back(price);
         }
     return table;

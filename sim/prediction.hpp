@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -173,9 +173,6 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
-    // Asked, where there is one, when the step is known and nothing is parted yet: no leaves it so.
-    // Before it says yes it may complete the plan (build_plan.hpp).
-    std::function<bool(const Prediction& so_far)> worth_parting = nullptr;
     // The run is one of those that the constants of its stack were fitted to, as only validation
     // can know: a user's own cluster and stack never are.
     bool of_fitted_source = false;
@@ -190,6 +187,26 @@ struct SimulateOptions {
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json);
+
+// The same in two: the step, and what its waiting is made of, which takes as long again and is
+// often not asked for. All that it is made of must outlive it.
+class SimulatedStep {
+  public:
+    SimulatedStep(const plan::Scenario& scenario, const Profile& profile,
+                  const SimulateOptions& options, const std::string& resolved_json);
+    ~SimulatedStep();
+    SimulatedStep(const SimulatedStep&) = delete;
+    SimulatedStep& operator=(const SimulatedStep&) = delete;
+
+    const Prediction& so_far() const;  // its trace, its sums unparted, and what is stuck
+    Picoseconds length() const;
+    // Once. A plan that was given must be complete by now (build_plan.hpp).
+    Prediction finish();
+
+  private:
+    struct Running;
+    std::unique_ptr<Running> running_;
+};
 
 // Parts of simulate, for tests and benchmarks.
 MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& scenario,

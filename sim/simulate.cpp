@@ -267,71 +267,114 @@ trace::RunFacts facts_of(const MemoryPrediction& memory, const plan::Cluster& cl
     return facts;
 }
 
+void check_stop(const SimulateOptions& options) {
+    if (options.stop != nullptr && options.stop->load()) throw Stopped();
+}
+
 }  // namespace
 
-Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
-                    const SimulateOptions& options, const std::string& resolved_json) {
-    const auto check_stop = [&] {
-        if (options.stop != nullptr && options.stop->load()) throw Stopped();
-    };
-    check_stop();
-    std::optional<plan::Plan> built;
-    if (options.plan == nullptr) built = plan::build_plan(scenario);
-    const plan::Plan& plan = options.plan == nullptr ? *built : *options.plan;
-    check_stop();
-    Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
-    machine.input.stop = options.stop;
-    check_stop();
-    Prediction prediction;
-    prediction.trace = trace_to_fill(plan, machine, resolved_json);
-    const bool keep = options.keep_trace || options.costs != nullptr;
-    EngineRun run;
-    const auto run_itself = [&] {
-        run = keep ? keep_events(machine, prediction) : count_events(machine, prediction);
-    };
-    SimulateOptions alike;  // of the same plan on other clusters
-    alike.plan = &plan;
-    alike.stop = options.stop;
-    const bool part_waiting = options.part_waiting && options.costs == nullptr;
-    std::optional<Prediction> even;
-    SlowestAlone alone;
-    if (part_waiting && !scenario.cluster.even())
-        tbb::parallel_invoke(
-            run_itself, [&] { even = even_step(scenario, profile, alike); },
-            [&] { alone = slowest_alone(scenario, profile, alike); });
-    else
-        run_itself();
+struct SimulatedStep::Running {
+    Running(const plan::Scenario& of_scenario, const Profile& of_profile,
+            const SimulateOptions& asked, const std::string& resolved_json)
+        : scenario(of_scenario), profile(of_profile), options(asked), built(own_plan()) {
+        check_stop(options);
+        machine = build_machine(plan(), scenario, profile, options.unfolded, options.costs);
+        machine.input.stop = options.stop;
+        check_stop(options);
+        prediction.trace = trace_to_fill(plan(), machine, resolved_json);
+        run();
+        if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
+    }
 
-    prediction.op_events = run.processed;
-    if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
-    prediction.stuck = describe_stuck(prediction.trace, run);
-    if (prediction.stuck.empty() && part_waiting &&
-        (!options.worth_parting || options.worth_parting(prediction))) {
+    std::optional<plan::Plan> own_plan() const {
+        check_stop(options);
+        if (options.plan != nullptr) return std::nullopt;
+        return plan::build_plan(scenario);
+    }
+    const plan::Plan& plan() const { return options.plan == nullptr ? *built : *options.plan; }
+    bool parts_waiting() const { return options.part_waiting && options.costs == nullptr; }
+    SimulateOptions alike() const {  // of the same plan on other clusters
+        SimulateOptions of;
+        of.plan = &plan();
+        of.stop = options.stop;
+        return of;
+    }
+
+    void run() {
+        EngineRun of;
+        const auto run_itself = [&] {
+            of = options.keep_trace || options.costs != nullptr ? keep_events(machine, prediction)
+                                                                : count_events(machine, prediction);
+        };
+        if (parts_waiting() && !scenario.cluster.even())
+            tbb::parallel_invoke(
+                run_itself, [&] { even = even_step(scenario, profile, alike()); },
+                [&] { alone = slowest_alone(scenario, profile, alike()); });
+        else
+            run_itself();
+        prediction.op_events = of.processed;
+        prediction.stuck = describe_stuck(prediction.trace, of);
+    }
+
+    void part_waiting() {
         part_routing(machine, prediction);
         prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
         if (even)
             part_bubbles(*even, scenario, prediction);
         else
-            split_bubble(plan, machine, prediction);
+            split_bubble(plan(), machine, prediction);
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }
-    prediction.conserved = plan.conserved;
-    prediction.memory = predict_memory(plan, scenario, profile);
-    prediction.trace.facts = facts_of(prediction.memory, scenario.cluster);
-    if (!prediction.stuck.empty()) return prediction;
-    prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
-    prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
-    const plan::Framework& framework = scenario.training.framework;
-    prediction.step =
-        predict_step(prediction, interval_parts(prediction, machine, framework, profile,
-                                                prior_of(options, framework, profile)));
-    if (even) prediction.step.stragglers = straggler_cost(*even, alone, prediction.step);
-    if (options.draws > 0)
-        prediction.step.draws = draw_steps(scenario, profile, alike, options.draws);
-    prediction.throughput =
-        predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
-    prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);
-    return prediction;
+
+    void finish() {
+        if (prediction.stuck.empty() && parts_waiting()) part_waiting();
+        prediction.conserved = plan().conserved;
+        prediction.memory = predict_memory(plan(), scenario, profile);
+        prediction.trace.facts = facts_of(prediction.memory, scenario.cluster);
+        if (!prediction.stuck.empty()) return;
+        prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
+        prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
+        const plan::Framework& framework = scenario.training.framework;
+        prediction.step =
+            predict_step(prediction, interval_parts(prediction, machine, framework, profile,
+                                                    prior_of(options, framework, profile)));
+        if (even) prediction.step.stragglers = straggler_cost(*even, alone, prediction.step);
+        if (options.draws > 0)
+            prediction.step.draws = draw_steps(scenario, profile, alike(), options.draws);
+        prediction.throughput =
+            predict_throughput(scenario, plan().conserved, profile, prediction.step.time_s);
+        prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);
+    }
+
+    const plan::Scenario& scenario;
+    const Profile& profile;
+    SimulateOptions options;
+    std::optional<plan::Plan> built;
+    Machine machine;
+    Prediction prediction;
+    std::optional<Prediction> even;
+    SlowestAlone alone;
+};
+
+SimulatedStep::SimulatedStep(const plan::Scenario& scenario, const Profile& profile,
+                             const SimulateOptions& options, const std::string& resolved_json)
+    : running_(std::make_unique<Running>(scenario, profile, options, resolved_json)) {}
+SimulatedStep::~SimulatedStep() = default;
+
+const Prediction& SimulatedStep::so_far() const {
+    return running_->prediction;
+}
+Picoseconds SimulatedStep::length() const {
+    return so_far().trace.step_end - so_far().trace.step_start;
+}
+Prediction SimulatedStep::finish() {
+    running_->finish();
+    return std::move(running_->prediction);
+}
+
+Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
+                    const SimulateOptions& options, const std::string& resolved_json) {
+    return SimulatedStep(scenario, profile, options, resolved_json).finish();
 }
 
 }  // namespace orrery::sim

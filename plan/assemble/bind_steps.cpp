@@ -345,6 +345,8 @@ bool blocks_on_transfers(const Scenario& scenario) {
 }
 
 void bind_steps(ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
+    builder.program.steps.reserve(builder.program.steps.size() + row.size());
+    builder.program.residents.reserve(builder.program.residents.size() + row.size());
     StepBinder binder(builder, row);
     for (const LoweredStep& step : row)
         binder.add(step);

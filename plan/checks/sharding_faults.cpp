@@ -1,7 +1,9 @@
 #include "plan/checks/sharding_faults.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace orrery::plan {
@@ -25,14 +27,16 @@ bool has(const Block& block, OpKind kind) {
 class Walk {
   public:
     Walk(const Plan& plan, const Program& program, Faults& faults)
-        : plan_(plan), program_(program), faults_(faults) {}
+        : plan_(plan), program_(program), faults_(faults), known_(program.procedures.size()) {}
 
     void run() {
         for (const Step& step : program_.steps) {
             if (step.procedure < 0) continue;
-            for (const BlockUse& use :
-                 program_.procedures[static_cast<std::size_t>(step.procedure)].uses)
-                visit(step, use);
+            const auto number = static_cast<std::size_t>(step.procedure);
+            const std::vector<BlockUse>& uses = program_.procedures[number].uses;
+            const std::vector<OfUse>& known = look_at(number);
+            for (std::size_t u = 0; u < uses.size(); ++u)
+                if (uses[u].bucket >= 0) visit(step, uses[u], known[u]);
             if (step.action.kind == ActionKind::step) gathered_.clear();  // of the old values
         }
         for (const auto& [slot, bucket] : unreduced_)
@@ -51,24 +55,54 @@ class Walk {
         faults_.push_back("pipeline rank " + std::to_string(program_.pipeline_rank) + ": " + text);
     }
 
-    void visit(const Step& step, const BlockUse& use) {
-        if (use.bucket < 0) return;
+    // What a use does, whatever the step.
+    struct OfUse {
+        struct Read {
+            std::int32_t at = -1;  // resident
+            std::int64_t bytes = 0;
+            bool own = false;  // a bucket of the use's keeps its parameters there
+        };
+        std::int32_t gathers_to = -1;         // resident
+        std::vector<Read> reads;              // of a part's parameters
+        std::vector<std::int32_t> gradients;  // residents where no bucket of the use's keeps them
+        bool scatters = false;
+    };
+
+    const std::vector<OfUse>& look_at(std::size_t procedure) {
+        std::optional<std::vector<OfUse>>& known = known_[procedure];
+        if (known) return *known;
+        known.emplace();
+        for (const BlockUse& use : program_.procedures[procedure].uses) {
+            OfUse& of = known->emplace_back();
+            if (use.bucket >= 0) look_at(use, of);
+        }
+        return *known;
+    }
+
+    void look_at(const BlockUse& use, OfUse& of) {
         const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
         for (const Op& op : block.ops)
             if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
                 sums_[use.bucket].insert(op.group);
         const std::int32_t parameters = place_of(use, block, Role::parameter);
-        const Bucket& own = bucket(use.bucket);
-        if (parameters >= 0 && parameters != own.parameters && has(block, OpKind::all_gather) &&
-            bytes_of(block, Role::parameter_shard) > 0)
-            gathered_[parameters] = use.bucket;
+        if (parameters >= 0 && parameters != bucket(use.bucket).parameters &&
+            has(block, OpKind::all_gather) && bytes_of(block, Role::parameter_shard) > 0)
+            of.gathers_to = parameters;
         else if (use.position >= 0)
-            check_parameters(step, use, block);
-        for (const std::int32_t gradients : places_of(use, block, Role::gradient)) {
-            if (is_held(use, gradients)) continue;
+            of.reads = parameters_of(use, block);
+        of.gradients = places_of(use, block, Role::gradient);
+        std::erase_if(of.gradients, [&](std::int32_t at) { return is_held(use, at); });
+        of.scatters = has(block, OpKind::reduce_scatter);
+    }
+
+    void visit(const Step& step, const BlockUse& use, const OfUse& of) {
+        if (of.gathers_to >= 0) gathered_[of.gathers_to] = use.bucket;
+        for (const OfUse::Read& read : of.reads)
+            check_parameters(step, use, read);
+        for (const std::int32_t gradients : of.gradients) {
             if (use.position >= 0)
                 fill(step, use, gradients);
-            else if (has(block, OpKind::reduce_scatter))
+            else if (of.scatters)
                 reduce(use, gradients);
         }
     }
@@ -82,10 +116,10 @@ class Walk {
         return nullptr;
     }
 
-    // The use's bucket, and the other one of its part.
-    std::vector<std::int32_t> buckets_of(const BlockUse& use) const {
+    // The use's bucket, and the other one of its part or the same again.
+    std::array<std::int32_t, 2> buckets_of(const BlockUse& use) const {
         const StagePart* const part = part_of(use);
-        if (part == nullptr || part->other_bucket < 0) return {use.bucket};
+        if (part == nullptr || part->other_bucket < 0) return {use.bucket, use.bucket};
         return {use.bucket, part->other_bucket};
     }
 
@@ -106,17 +140,19 @@ class Walk {
 
     // Whether it is where a bucket of the use keeps gradients.
     bool is_held(const BlockUse& use, std::int32_t gradients) const {
-        const std::vector<std::int32_t> own = buckets_of(use);
+        const std::array<std::int32_t, 2> own = buckets_of(use);
         return std::any_of(own.begin(), own.end(),
                            [&](std::int32_t of) { return bucket(of).gradients == gradients; });
     }
 
-    // The residents that a use has tensors of this role in.
-    static std::set<std::int32_t> places_of(const BlockUse& use, const Block& block, Role role) {
-        std::set<std::int32_t> places;
+    // The residents that a use has tensors of this role in, each once, in order.
+    static std::vector<std::int32_t> places_of(const BlockUse& use, const Block& block, Role role) {
+        std::vector<std::int32_t> places;
         for (std::size_t t = 0; t < use.slots.size(); ++t)
             if (block.tensors[t].role == role && use.slots[t].resident >= 0)
-                places.insert(use.slots[t].resident);
+                places.push_back(use.slots[t].resident);
+        std::sort(places.begin(), places.end());
+        places.erase(std::unique(places.begin(), places.end()), places.end());
         return places;
     }
 
@@ -128,33 +164,43 @@ class Walk {
         return -1;
     }
 
-    // What a part reads lies in its buckets' own memory, or has been gathered where it looks.
-    void check_parameters(const Step& step, const BlockUse& use, const Block& block) {
-        std::map<std::int32_t, std::int64_t> needed;  // resident → bytes
-        for (std::size_t t = 0; t < use.slots.size(); ++t)
-            if (block.tensors[t].role == Role::parameter && use.slots[t].resident >= 0)
-                needed[use.slots[t].resident] += block.tensors[t].bytes();
-        const std::string part = to_text(step.action) + ' ' + block.name;
-        for (const auto& [at, bytes] : needed) {
-            if (resident(at).bytes < bytes)
-                fault(part + " reads more parameters than " + resident(at).name + " holds");
-            else
-                check_held(use, part, at);
+    std::vector<OfUse::Read> parameters_of(const BlockUse& use, const Block& block) const {
+        std::vector<OfUse::Read> reads;
+        for (const std::int32_t at : places_of(use, block, Role::parameter)) {
+            OfUse::Read& read = reads.emplace_back();
+            read.at = at;
+            read.own = keeps_parameters(use, at);
+            for (std::size_t t = 0; t < use.slots.size(); ++t)
+                if (block.tensors[t].role == Role::parameter && use.slots[t].resident == at)
+                    read.bytes += block.tensors[t].bytes();
         }
+        return reads;
     }
 
-    void check_held(const BlockUse& use, const std::string& part, std::int32_t at) {
-        const std::vector<std::int32_t> own = buckets_of(use);
-        const auto is_own = [&](std::int32_t id) {
-            return std::any_of(own.begin(), own.end(),
-                               [&](std::int32_t of) { return bucket(of).parameters == id; });
+    // Whether it is where a bucket of the use keeps parameters.
+    bool keeps_parameters(const BlockUse& use, std::int32_t at) const {
+        const std::array<std::int32_t, 2> own = buckets_of(use);
+        return std::any_of(own.begin(), own.end(),
+                           [&](std::int32_t of) { return bucket(of).parameters == at; });
+    }
+
+    // What a part reads lies in its buckets' own memory, or has been gathered where it looks.
+    void check_parameters(const Step& step, const BlockUse& use, const OfUse::Read& read) {
+        const auto part = [&] {
+            return to_text(step.action) + ' ' +
+                   plan_.blocks[static_cast<std::size_t>(use.block)].name;
         };
-        if (is_own(at)) return;
+        if (resident(read.at).bytes < read.bytes)
+            fault(part() + " reads more parameters than " + resident(read.at).name + " holds");
+        else if (!read.own && !has_been_gathered(use, read.at))
+            fault(part() + " uses bucket " + std::to_string(use.bucket) + ", which " +
+                  resident(read.at).name + " does not hold");
+    }
+
+    // A tied embedding may have been gathered for its other use.
+    bool has_been_gathered(const BlockUse& use, std::int32_t at) const {
         const auto found = gathered_.find(at);
-        // A tied embedding may have been gathered for its other use.
-        if (found == gathered_.end() || !is_own(bucket(found->second).parameters))
-            fault(part + " uses bucket " + std::to_string(use.bucket) + ", which " +
-                  resident(at).name + " does not hold");
+        return found != gathered_.end() && keeps_parameters(use, bucket(found->second).parameters);
     }
 
     void fill(const Step& step, const BlockUse& use, std::int32_t at) {
@@ -198,6 +244,7 @@ class Walk {
     std::map<std::int32_t, std::int32_t> gathered_;   // resident → bucket
     std::map<std::int32_t, std::int32_t> unreduced_;  // resident → bucket
     std::map<std::int32_t, std::set<GroupKind>> sums_;
+    std::vector<std::optional<std::vector<OfUse>>> known_;  // by procedure that a step runs
 };
 
 void check_groups(const Plan& plan, Faults& faults) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
+#include <span>
 
 #include "plan/check.hpp"
 #include "plan/checks/binding_faults.hpp"
@@ -54,38 +54,88 @@ void check_schedule(const Plan& plan, const Program& program, Faults& faults) {
                          std::to_string(expected) + " micro-batch passes are complete");
 }
 
+// Residents by one of their steps, in order; among those of a step in order of their ids.
+class ByStep {
+  public:
+    template <typename StepOf>
+    ByStep(const std::vector<Resident>& residents, std::size_t steps, StepOf step_of)
+        : begin_(steps + 3), ids_(residents.size()) {
+        for (const Resident& resident : residents)
+            ++begin_[step_of(resident) + 2];
+        for (std::size_t step = 1; step < begin_.size(); ++step)
+            begin_[step] += begin_[step - 1];
+        for (std::size_t i = 0; i < residents.size(); ++i)
+            ids_[begin_[step_of(residents[i]) + 1]++] = static_cast<std::int32_t>(i);
+    }
+    std::span<const std::int32_t> of(std::size_t step) const {
+        return {ids_.data() + begin_[step], begin_[step + 1] - begin_[step]};
+    }
+
+  private:
+    std::vector<std::size_t> begin_;  // by step, into ids_
+    std::vector<std::int32_t> ids_;
+};
+
+// What is alive at a moment, by address. Of two that begin together the first is known.
+class Alive {
+  public:
+    explicit Alive(const Program& program) : program_(program) {}
+
+    void leave(std::int32_t id) {
+        const auto at = place(address_of(program_, id));
+        if (at != all_.end() && at->begin == address_of(program_, id)) all_.erase(at);
+    }
+    // Whether it shares memory with another.
+    bool enter(std::int32_t id) {
+        const std::int64_t begin = address_of(program_, id), end = begin + bytes(id);
+        auto at = place(begin);
+        const bool fresh = at == all_.end() || at->begin != begin;
+        if (fresh) at = all_.insert(at, {begin, id});
+        const auto next = std::next(at);
+        if (next != all_.end() && end > next->begin) return true;
+        if (!fresh || at == all_.begin()) return !fresh;
+        return std::prev(at)->begin + bytes(std::prev(at)->id) > begin;
+    }
+
+  private:
+    struct One {
+        std::int64_t begin = 0;
+        std::int32_t id = 0;
+    };
+
+    std::int64_t bytes(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)].bytes;
+    }
+    std::vector<One>::iterator place(std::int64_t begin) {
+        return std::lower_bound(all_.begin(), all_.end(), begin,
+                                [](const One& one, std::int64_t at) { return one.begin < at; });
+    }
+
+    const Program& program_;
+    std::vector<One> all_;
+};
+
 // Residents alive together must not share memory, and steps touch only what is alive.
 void check_memory(const Program& program, Faults& faults) {
     const auto last = static_cast<std::int32_t>(program.steps.size());
-    std::vector<std::vector<std::size_t>> births(program.steps.size() + 1);
-    std::vector<std::vector<std::size_t>> deaths(program.steps.size() + 1);
-    for (std::size_t i = 0; i < program.residents.size(); ++i) {
-        const Resident& r = program.residents[i];
+    for (const Resident& r : program.residents)
         if (r.first_step < 0 || r.last_step < r.first_step || r.last_step >= last) {
             faults.push_back(of_rank(program) + r.name + " lives outside the steps");
             return;
         }
-        births[static_cast<std::size_t>(r.first_step)].push_back(i);
-        deaths[static_cast<std::size_t>(r.last_step) + 1].push_back(i);
-    }
-    std::map<std::int64_t, std::size_t> alive;  // by offset
+    const ByStep births(program.residents, program.steps.size(),
+                        [](const Resident& r) { return static_cast<std::size_t>(r.first_step); });
+    const ByStep deaths(program.residents, program.steps.size(), [](const Resident& r) {
+        return static_cast<std::size_t>(r.last_step) + 1;
+    });
+    Alive alive(program);
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
-        for (std::size_t i : deaths[step])
-            if (program.residents[i].within < 0)
-                alive.erase(address_of(program, static_cast<std::int32_t>(i)));
-        for (std::size_t i : births[step]) {
-            const Resident& r = program.residents[i];
+        for (const std::int32_t id : deaths.of(step))
+            if (program.residents[static_cast<std::size_t>(id)].within < 0) alive.leave(id);
+        for (const std::int32_t id : births.of(step)) {
+            const Resident& r = program.residents[static_cast<std::size_t>(id)];
             if (r.bytes == 0 || r.within >= 0) continue;
-            const std::int64_t offset = address_of(program, static_cast<std::int32_t>(i));
-            const auto [it, fresh] = alive.emplace(offset, i);
-            const auto next = std::next(it);
-            const bool meets_next = next != alive.end() && offset + r.bytes > next->first;
-            bool meets_before = !fresh;
-            if (fresh && it != alive.begin()) {
-                const auto [before, id] = *std::prev(it);
-                meets_before = before + program.residents[id].bytes > offset;
-            }
-            if (meets_next || meets_before)
+            if (alive.enter(id))
                 faults.push_back(of_rank(program) + r.name + " shares memory with another");
         }
     }
@@ -109,7 +159,8 @@ void check_memory(const Program& program, Faults& faults) {
 // The communication of a plan across programs as a graph: nodes that must happen together are one.
 class CommunicationGraph {
   public:
-    explicit CommunicationGraph(const Plan& plan) : plan_(plan) {
+    explicit CommunicationGraph(const Plan& plan)
+        : plan_(plan), beyond_programs_(beyond_programs()) {
         for (const Program& program : plan.programs)
             add_program(program);
     }
@@ -134,6 +185,21 @@ class CommunicationGraph {
     // Receiving stage, micro-batch or statistic, whether onward, whether of a statistic.
     using TransferKey = std::tuple<std::int32_t, std::int32_t, bool, bool>;
     using CollectiveKey = std::pair<GroupKind, int>;
+
+    // Of a block's ops those of groups that reach beyond one program: within, its ranks agree on
+    // the order.
+    std::vector<std::vector<GroupKind>> beyond_programs() const {
+        std::vector<std::vector<GroupKind>> groups;
+        for (const Block& block : plan_.blocks) {
+            std::vector<GroupKind>& of = groups.emplace_back();
+            for (const Op& op : block.ops)
+                if (is_communication(op.kind()) &&
+                    (op.group == GroupKind::embedding || op.group == GroupKind::model ||
+                     op.group == GroupKind::world))
+                    of.push_back(op.group);
+        }
+        return groups;
+    }
 
     std::size_t members_expected(GroupKind kind) const {
         return kind == GroupKind::embedding ? 2 : plan_.programs.size();
@@ -162,15 +228,12 @@ class CommunicationGraph {
             const Procedure* procedure = procedure_of(program, step);
             if (procedure == nullptr) continue;
             for (const BlockUse& use : procedure->uses)
-                for (const Op& op : plan_.blocks[static_cast<std::size_t>(use.block)].ops) {
-                    if (!is_communication(op.kind())) continue;
-                    if (op.group != GroupKind::embedding && op.group != GroupKind::model &&
-                        op.group != GroupKind::world)
-                        continue;  // within the ranks of one program, which agree on the order
+                for (const GroupKind group :
+                     beyond_programs_[static_cast<std::size_t>(use.block)]) {
                     order.push_back(new_node());
-                    join_collective({op.group, count[op.group]++}, order.back());
+                    join_collective({group, count[group]++}, order.back());
                     const auto end = program.pipeline_rank + 1;
-                    if (op.group == GroupKind::embedding && end != 1 &&
+                    if (group == GroupKind::embedding && end != 1 &&
                         end != static_cast<std::int32_t>(plan_.programs.size()))
                         outsiders_.push_back(of_rank(program) +
                                              "reduces a tied embedding between the ends");
@@ -205,13 +268,21 @@ class CommunicationGraph {
     }
 
     bool has_cycle() {
-        std::vector<std::vector<std::size_t>> next(parent_.size());
-        std::vector<std::size_t> before(parent_.size(), 0);
-        for (const auto& order : orders_)
-            for (std::size_t i = 1; i < order.size(); ++i) {
-                next[find(order[i - 1])].push_back(find(order[i]));
-                ++before[find(order[i])];
+        // Those after each, one node's behind another's.
+        std::vector<std::size_t> first_after(parent_.size() + 2), before(parent_.size());
+        for (std::vector<std::size_t>& order : orders_)
+            for (std::size_t i = 0; i < order.size(); ++i) {
+                order[i] = find(order[i]);
+                if (i == 0) continue;
+                ++first_after[order[i - 1] + 2];
+                ++before[order[i]];
             }
+        for (std::size_t n = 1; n < first_after.size(); ++n)
+            first_after[n] += first_after[n - 1];
+        std::vector<std::size_t> after(first_after.back());
+        for (const std::vector<std::size_t>& order : orders_)
+            for (std::size_t i = 1; i < order.size(); ++i)
+                after[first_after[order[i - 1] + 1]++] = order[i];
         std::vector<std::size_t> ready;
         std::size_t roots = 0;
         for (std::size_t n = 0; n < parent_.size(); ++n) {
@@ -224,13 +295,14 @@ class CommunicationGraph {
             const std::size_t n = ready.back();
             ready.pop_back();
             ++visited;
-            for (std::size_t after : next[n])
-                if (--before[after] == 0) ready.push_back(after);
+            for (std::size_t i = first_after[n]; i < first_after[n + 1]; ++i)
+                if (--before[after[i]] == 0) ready.push_back(after[i]);
         }
         return visited != roots;
     }
 
     const Plan& plan_;
+    std::vector<std::vector<GroupKind>> beyond_programs_;  // by block
     std::vector<std::size_t> parent_;
     std::vector<std::vector<std::size_t>> orders_;  // by program
     std::map<TransferKey, std::size_t> sends_;      // not yet matched

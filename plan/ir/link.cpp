@@ -1,36 +1,176 @@
 #include "plan/ir/link.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 
 namespace orrery::plan {
 namespace {
 
+// Those that ops of a plan are on, in order.
+std::vector<Stream> streams_in_use(const Plan& plan) {
+    std::uint32_t used = 0;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            used |= 1U << index_of(op.stream);
+    std::vector<Stream> streams;
+    for (std::size_t s = 0; s < kStreams; ++s)
+        if (((used >> s) & 1U) != 0) streams.push_back(static_cast<Stream>(s));
+    return streams;
+}
+
+// Of experts' rows.
+bool ends_exchange_of_rows(const std::vector<Op>& ops, std::size_t i) {
+    return ops[i].is<AllToAllV>() && (i + 1 == ops.size() || !ops[i + 1].is<AllToAllV>());
+}
+
+// Four counts at once: one instruction in place of four where a processor has it, with the same
+// result. Signed, as x86-64 compares them.
+using Count = std::int32_t;
+using Four __attribute__((vector_size(4 * sizeof(Count)))) = Count;
+
+Four four_at(const Count* counts) {
+    Four four;
+    std::memcpy(&four, counts, sizeof four);
+    return four;
+}
+void put_four(Four four, Count* counts) {
+    std::memcpy(counts, &four, sizeof four);
+}
+Four larger(Four a, Four b) {
+    return a > b ? a : b;
+}
+Four smaller(Four a, Four b) {
+    return a < b ? a : b;
+}
+
 // Pieces of memory whose accesses are ordered: those that the slots tell apart in each resident; of
-// what takes turns each copy.
+// what takes turns each copy. Streams are numbered among those in use, of which there are at most
+// `width`: every op goes over all of them, several times.
+template <std::size_t width>
 class Linker {
   public:
-    Linker(const Plan& plan, const Program& program)
-        : plan_(plan), program_(program), first_op_(plan.first_ops()) {
-        orders_.reserve(plan.blocks.size());
-        for (const Block& block : plan.blocks)
-            orders_.push_back(order_of(block));
+    Linker(const Plan& plan, const Program& program, const std::vector<Stream>& streams)
+        : plan_(plan),
+          program_(program),
+          streams_(streams),
+          first_op_(plan.first_ops()),
+          orders_(plan.blocks.size()) {
+        for (std::size_t s = 0; s < streams.size(); ++s)
+            number_of_[index_of(streams[s])] = s;
+        for (std::size_t s = 0; s < width; ++s)
+            waited_[s][s] = std::numeric_limits<Count>::max();  // in order anyway
         number_pieces();
     }
 
     LinkedProgram run(int repetitions) {
+        make_room(static_cast<std::size_t>(repetitions));
         for (repetition_ = 0; repetition_ < repetitions; ++repetition_) {
             if (repetition_ > 0) begin_again();
+            find_residents();
             link_steps();
         }
-        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
-        out_.ops_per_stream = issued_;
+        out_.first_wait[next_] = static_cast<std::uint32_t>(out_.waits.size());
+        for (std::size_t s = 0; s < streams_.size(); ++s)
+            out_.ops_per_stream[index_of(streams_[s])] = static_cast<std::uint32_t>(issued_[s]);
         return std::move(out_);
     }
 
   private:
+    using Counts = std::array<Count, width>;
+
+    struct Reached {
+        Counts reads{}, writes{};
+        bool written = false;  // else nothing waits for its writes
+    };
+
+    static void raise(Counts& into, const Counts& other) {
+        for (std::size_t s = 0; s < width; s += 4)
+            put_four(larger(four_at(&into[s]), four_at(&other[s])), &into[s]);
+    }
+
+    // BlockOrder, by number of the stream.
+    struct Order {
+        struct OfOp {
+            Counts waits{};
+            std::uint32_t stream = 0;
+            std::uint32_t first_outside = 0, end_outside = 0;  // its accesses in `outside`
+            bool touches_scratch = false;
+        };
+        std::vector<OfOp> ops;
+        std::vector<OutsideAccess> outside;
+    };
+
+    const Order& order(std::size_t number) {
+        std::optional<Order>& known = orders_[number];
+        if (known) return *known;
+        const Block& block = plan_.blocks[number];
+        BlockOrder all = order_of(block);
+        known.emplace();
+        known->ops.resize(block.ops.size());
+        std::size_t outside = 0;
+        for (std::size_t i = 0; i < block.ops.size(); ++i) {
+            auto& of = known->ops[i];
+            for (std::size_t s = 0; s < streams_.size(); ++s)
+                of.waits[s] = static_cast<Count>(all.waits[i][index_of(streams_[s])]);
+            of.stream = static_cast<std::uint32_t>(number_of_[index_of(block.ops[i].stream)]);
+            of.first_outside = static_cast<std::uint32_t>(outside);
+            while (outside < all.outside.size() &&
+                   all.outside[outside].op == static_cast<std::int32_t>(i))
+                ++outside;
+            of.end_outside = static_cast<std::uint32_t>(outside);
+            of.touches_scratch = all.touches_scratch[i];
+        }
+        known->outside = std::move(all.outside);
+        return *known;
+    }
+
     const Resident& resident(std::int32_t id) const {
         return program_.residents[static_cast<std::size_t>(id)];
+    }
+    const Procedure& procedure_of(const Step& step) const {
+        return program_.procedures[static_cast<std::size_t>(step.procedure)];
+    }
+
+    void make_room(std::size_t repetitions) {
+        std::vector<std::size_t> of_procedure;
+        for (const Procedure& procedure : program_.procedures) {
+            std::size_t& ops = of_procedure.emplace_back();
+            for (const BlockUse& use : procedure.uses)
+                ops += plan_.blocks[static_cast<std::size_t>(use.block)].ops.size();
+        }
+        std::size_t ops = 0;
+        for (const Step& step : program_.steps)
+            ops += step.procedure < 0 ? 1 : of_procedure[static_cast<std::size_t>(step.procedure)];
+        ops *= repetitions;
+        out_.op.resize(ops);
+        out_.first_wait.resize(ops + 1);
+        out_.step.resize(ops);
+        out_.use.resize(ops);
+    }
+
+    // A step, and what its ops look up of it.
+    struct StepAt {
+        const Step& step;
+        std::uint32_t number = 0;
+        Counts before{};                            // transfers that have been issued
+        std::array<std::int32_t, kFrames> frame{};  // the first piece of what each is in
+    };
+
+    StepAt step_at(std::size_t number) const {
+        const Step& step = program_.steps[number];
+        StepAt at{step, static_cast<std::uint32_t>(number), {}, {}};
+        if (step.after_transfers)
+            for (std::size_t s = 0; s < streams_.size(); ++s)
+                if (streams_[s] == Stream::pipeline_comm ||
+                    streams_[s] == Stream::pipeline_before_comm)
+                    at.before[s] = issued_[s];
+        for (std::size_t f = 0; f < kFrames; ++f)
+            if (const std::int32_t home = step.resident(static_cast<Frame>(f)); home >= 0)
+                at.frame[f] = now_at_[static_cast<std::size_t>(home)];
+        return at;
     }
 
     void link_steps() {
@@ -49,20 +189,11 @@ class Linker {
                 link_pair(s++);
                 continue;
             }
-            const Procedure& procedure =
-                program_.procedures[static_cast<std::size_t>(step.procedure)];
-            const StreamCounts before = transfers_before(step);
+            const StepAt at = step_at(s);
+            const Procedure& procedure = procedure_of(step);
             for (std::size_t u = 0; u < procedure.uses.size(); ++u)
-                link_use(step, procedure.uses[u], before, static_cast<std::uint16_t>(u));
+                link_use(at, procedure.uses[u], static_cast<std::uint16_t>(u));
         }
-    }
-
-    StreamCounts transfers_before(const Step& step) const {
-        StreamCounts before{};
-        if (step.after_transfers)
-            for (const Stream stream : {Stream::pipeline_comm, Stream::pipeline_before_comm})
-                before[index_of(stream)] = issued_[index_of(stream)];
-        return before;
     }
 
     // Whatever dies within a step may lie where anything of the step before did.
@@ -72,11 +203,12 @@ class Linker {
             const Resident& r = program_.residents[id];
             return r.first_step > 0 || r.last_step < last;
         };
-        Accesses before;
+        Reached before;
+        before.written = true;
         for (std::size_t id = 0; id < program_.residents.size(); ++id)
             for (std::int32_t p = first_piece_[id]; passing(id) && p < first_piece_[id + 1]; ++p) {
-                join(before.writes, piece(p).reads);
-                join(before.writes, piece(p).writes);
+                raise(before.writes, piece(p).reads);
+                raise(before.writes, piece(p).writes);
             }
         for (std::size_t id = 0; id < program_.residents.size(); ++id)
             for (std::int32_t p = first_piece_[id]; passing(id) && p < first_piece_[id + 1]; ++p)
@@ -126,15 +258,26 @@ class Linker {
         return parts;
     }
 
+    // Where each resident's pieces begin in this step: those of whoever has its turn.
+    void find_residents() {
+        now_at_.resize(program_.residents.size());
+        for (std::size_t id = 0; id < now_at_.size(); ++id) {
+            const Resident& of = program_.residents[id];
+            const auto home = of.within >= 0 ? static_cast<std::size_t>(of.within) : id;
+            now_at_[id] = first_piece_[home] + (of.turns == 1 ? 0 : repetition_ % of.turns);
+        }
+    }
+
     // Memory that changes hands: the new owner's first access follows all accesses of the old. They
     // count as writes, so that a first access that only reads (tokens, which the host put there)
     // follows them too.
     void take_over(std::int32_t id) {
-        Accesses before;
+        Reached before;
+        before.written = true;
         for (std::int32_t old : resident(id).reuses)
             for (std::int32_t p = first_piece(old); p < first_piece(old + 1); ++p) {
-                join(before.writes, piece(p).reads);
-                join(before.writes, piece(p).writes);
+                raise(before.writes, piece(p).reads);
+                raise(before.writes, piece(p).writes);
             }
         for (std::int32_t p = first_piece(id); p < first_piece(id + 1); ++p)
             piece(p) = before;
@@ -143,123 +286,124 @@ class Linker {
     std::int32_t first_piece(std::int32_t id) const {
         return first_piece_[static_cast<std::size_t>(id)];
     }
-    Accesses& piece(std::int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
+    Reached& piece(std::int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
 
     // The piece of memory behind a tensor that outlives its block.
-    std::int32_t piece_of(const Step& step, const BlockUse& use, TensorId id) const {
+    std::int32_t piece_of(const StepAt& at, const BlockUse& use, TensorId id) const {
         const Slot& slot = use.slots[static_cast<std::size_t>(id)];
-        const std::int32_t home = step.resident(slot);
-        const Resident& resident = this->resident(home);
-        return first_piece(resident.within >= 0 ? resident.within : home) +  // whoever has its turn
-               slot.piece + repetition_ % resident.turns;
+        return slot.piece + (slot.frame == Frame::resident
+                                 ? now_at_[static_cast<std::size_t>(slot.resident)]
+                                 : at.frame[static_cast<std::size_t>(slot.frame)]);
     }
 
-    void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
-    void write(std::int32_t index, StreamCounts& waits) {
-        join(waits, piece(index).writes);
-        join(waits, piece(index).reads);
-    }
-
-    void push(std::uint32_t op, Stream stream, StreamCounts waits, std::uint16_t use) {
-        const std::size_t own = index_of(stream);
-        out_.op.push_back(op);
-        out_.step.push_back(step_);
-        out_.use.push_back(use);
-        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
-        for (std::size_t s = 0; s < kStreams; ++s) {
-            if (s == own || waits[s] <= waited_[own][s]) continue;
-            waited_[own][s] = waits[s];
-            out_.waits.push_back({waits[s], static_cast<Stream>(s)});
-        }
+    void push(std::uint32_t op, std::size_t own, const Counts& waits, std::uint16_t use) {
+        out_.op[next_] = op;
+        out_.step[next_] = step_;
+        out_.use[next_] = use;
+        out_.first_wait[next_] = static_cast<std::uint32_t>(out_.waits.size());
+        ++next_;
         ++issued_[own];
+        Counts& waited = waited_[own];
+        Four more{};
+        for (std::size_t s = 0; s < width; s += 4)
+            more |= four_at(&waits[s]) > four_at(&waited[s]);
+        std::array<std::uint64_t, 2> any;
+        std::memcpy(any.data(), &more, sizeof more);
+        if ((any[0] | any[1]) == 0) return;
+        for (std::size_t s = 0; s < streams_.size(); ++s)
+            if (waits[s] > waited[s])
+                out_.waits.push_back({static_cast<std::uint32_t>(waits[s]), streams_[s]});
+        raise(waited, waits);
     }
 
     void link_transfers(const Step& step) {
-        StreamCounts waits{};
+        Counts waits{};
         const auto block = static_cast<std::size_t>(plan_.exchange_of(program_, step));
-        const Stream stream = plan_.blocks[block].ops.front().stream;
-        const std::size_t own = index_of(stream);
+        const std::size_t own = number_of_[index_of(plan_.blocks[block].ops.front().stream)];
         for (const Transfer& transfer : step.transfers) {
-            const std::int32_t index = first_piece(transfer.resident);
-            is_send(transfer.action.kind) ? read(index, waits) : write(index, waits);
+            const Reached& at = piece(first_piece(transfer.resident));
+            raise(waits, at.writes);
+            if (!is_send(transfer.action.kind)) raise(waits, at.reads);
         }
-        push(first_op_[block], stream, waits, 0);
+        push(first_op_[block], own, waits, 0);
         for (const Transfer& transfer : step.transfers) {
-            Accesses& access = piece(first_piece(transfer.resident));
-            (is_send(transfer.action.kind) ? access.reads : access.writes)[own] = issued_[own];
+            note(piece(first_piece(transfer.resident)), !is_send(transfer.action.kind), own);
         }
     }
 
     // A use of a block, some of whose ops may be written out.
     struct Begun {
-        std::size_t block = 0;
-        StreamCounts base{};  // issued before it
-        Accesses scratch_before;
-        std::array<bool, kStreams> scratch_ordered{};
-        std::size_t next_outside = 0;
+        const Order* order = nullptr;
+        std::uint32_t first_op = 0;
+        Counts base{};                      // issued before it
+        Counts scratch_before{};            // what its scratch was last touched by
+        std::uint32_t scratch_ordered = 0;  // a bit per stream
         std::int32_t scratch = -1;
         // Of a use whose ops take turns with others': by stream, what was issued with each of its
         // own.
         bool in_turns = false;
-        std::array<std::vector<std::uint32_t>, kStreams> issued;
+        std::array<std::vector<Count>, width> issued;
     };
 
-    Begun begin_use(const Step& step, const BlockUse& use) {
-        Begun begun;
-        begun.block = static_cast<std::size_t>(use.block);
+    void begin_use(const Step& step, const BlockUse& use, Begun& begun) {
+        const auto block = static_cast<std::size_t>(use.block);
+        begun.order = &order(block);
+        begun.first_op = first_op_[block];
         begun.base = issued_;
         begun.scratch = first_piece(step.beside_last ? program_.beside_scratch : program_.scratch);
-        begun.scratch_before = piece(begun.scratch);
-        return begun;
+        begun.scratch_before = piece(begun.scratch).writes;
+        begun.scratch_ordered = 0;
     }
 
-    // So many of its own ops on a stream have ended.
-    static std::uint32_t own_count(const Begun& begun, std::size_t s, std::uint32_t count) {
-        return begun.in_turns ? begun.issued[s][count - 1] : begun.base[s] + count;
+    // When so many of the use's own ops on each stream have ended.
+    static void follow_own(const Begun& begun, const Counts& own, Counts& waits) {
+        if (begun.in_turns)
+            for (std::size_t s = 0; s < width; ++s)
+                waits[s] = own[s] > 0 ? begun.issued[s][static_cast<std::size_t>(own[s]) - 1] : 0;
+        else
+            for (std::size_t s = 0; s < width; s += 4) {
+                const Four counts = four_at(&own[s]);
+                put_four(counts > 0 ? counts + four_at(&begun.base[s]) : counts, &waits[s]);
+            }
     }
 
-    void link_op(const Step& step, const BlockUse& use, Begun& begun, std::size_t i,
-                 const StreamCounts& before, std::uint16_t use_index) {
-        const Block& block = plan_.blocks[begun.block];
-        const BlockOrder& order = orders_[begun.block];
-        const std::size_t own = index_of(block.ops[i].stream);
-        StreamCounts waits{};
-        for (std::size_t s = 0; s < kStreams; ++s)
-            if (order.waits[i][s] > 0) waits[s] = own_count(begun, s, order.waits[i][s]);
-        if (use.fence) join(waits, begun.base);
-        if (step.after_transfers) join(waits, before);
-        if (order.touches_scratch[i] && !begun.scratch_ordered[own]) {
-            begun.scratch_ordered[own] = true;
-            join(waits, begun.scratch_before.writes);
+    void link_op(const StepAt& at, const BlockUse& use, Begun& begun, std::size_t i,
+                 std::uint16_t use_index) {
+        const auto& of = begun.order->ops[i];
+        const std::size_t own = of.stream;
+        Counts waits;
+        follow_own(begun, of.waits, waits);
+        if (use.fence) raise(waits, begun.base);
+        if (at.step.after_transfers) raise(waits, at.before);
+        if (of.touches_scratch && ((begun.scratch_ordered >> own) & 1U) == 0) {
+            begun.scratch_ordered |= 1U << own;
+            raise(waits, begun.scratch_before);
         }
-        pieces_of_op_.clear();
-        const std::size_t first_outside = begun.next_outside;
-        for (; begun.next_outside < order.outside.size() &&
-               order.outside[begun.next_outside].op == static_cast<std::int32_t>(i);
-             ++begun.next_outside)
-            before_access(step, use, order.outside[begun.next_outside], begun.base, waits);
-        push(first_op_[begun.block] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
-             use_index);
-        for (std::size_t k = first_outside; k < begun.next_outside; ++k)
-            note_access(order.outside[k], pieces_of_op_[k - first_outside], own);
-        if (order.touches_scratch[i]) piece(begun.scratch).writes[own] = issued_[own];
+        const OutsideAccess* const outside = begun.order->outside.data();
+        for (std::uint32_t k = of.first_outside; k < of.end_outside; ++k) {
+            const Reached& reached = piece(piece_of(at, use, outside[k].tensor));
+            if (outside[k].writes)
+                before_write(reached, begun.base, waits);
+            else if (reached.written)
+                before_read(reached, begun.base, waits);
+        }
+        push(begun.first_op + static_cast<std::uint32_t>(i), own, waits, use_index);
+        for (std::uint32_t k = of.first_outside; k < of.end_outside; ++k)
+            note(piece(piece_of(at, use, outside[k].tensor)), outside[k].writes, own);
+        if (of.touches_scratch) note(piece(begun.scratch), true, own);
         if (begun.in_turns) begun.issued[own].push_back(issued_[own]);
     }
 
-    void link_use(const Step& step, const BlockUse& use, const StreamCounts& before,
-                  std::uint16_t use_index) {
-        Begun begun = begin_use(step, use);
-        const std::size_t ops = plan_.blocks[begun.block].ops.size();
-        for (std::size_t i = 0; i < ops; ++i)
-            link_op(step, use, begun, i, before, use_index);
+    void link_use(const StepAt& at, const BlockUse& use, std::uint16_t use_index) {
+        begin_use(at.step, use, begun_);
+        for (std::size_t i = 0; i < begun_.order->ops.size(); ++i)
+            link_op(at, use, begun_, i, use_index);
     }
 
     // A step of which turns are issued.
     struct InTurns {
-        std::uint32_t number = 0;
-        const Step& step;
+        StepAt at;
         const Procedure& procedure;
-        StreamCounts before{};
         std::size_t use = 0, op = 0;
         Begun begun{};
 
@@ -267,28 +411,24 @@ class Linker {
     };
 
     InTurns in_turns(std::size_t number) {
-        const Step& step = program_.steps[number];
-        return {static_cast<std::uint32_t>(number), step,
-                program_.procedures[static_cast<std::size_t>(step.procedure)],
-                transfers_before(step)};
+        return {step_at(number), procedure_of(program_.steps[number])};
     }
 
     // To the end of its next exchange of experts' rows.
     void take_turn(InTurns& of) {
-        step_ = of.number;
+        step_ = of.at.number;
         while (of.left()) {
             const BlockUse& use = of.procedure.uses[of.use];
             if (of.op == 0) {
-                of.begun = begin_use(of.step, use);
+                of.begun = {};
+                begin_use(of.at.step, use, of.begun);
                 of.begun.in_turns = true;
             }
-            const std::vector<Op>& ops = plan_.blocks[of.begun.block].ops;
+            const std::vector<Op>& ops = plan_.blocks[static_cast<std::size_t>(use.block)].ops;
             bool exchanged = false;
             while (of.op < ops.size() && !exchanged) {
-                link_op(of.step, use, of.begun, of.op, of.before,
-                        static_cast<std::uint16_t>(of.use));
-                exchanged = ops[of.op].is<AllToAllV>() &&
-                            (of.op + 1 == ops.size() || !ops[of.op + 1].is<AllToAllV>());
+                link_op(of.at, use, of.begun, of.op, static_cast<std::uint16_t>(of.use));
+                exchanged = ends_exchange_of_rows(ops, of.op);
                 ++of.op;
             }
             if (of.op == ops.size()) {
@@ -310,43 +450,52 @@ class Linker {
     }
 
     // Accesses by earlier blocks; those within the block are in its order already.
-    void before_access(const Step& step, const BlockUse& use, const OutsideAccess& access,
-                       const StreamCounts& base, StreamCounts& waits) {
-        const std::int32_t index = piece_of(step, use, access.tensor);
-        pieces_of_op_.push_back(index);
-        const Accesses& at = piece(index);
-        for (std::size_t s = 0; s < kStreams; ++s) {
-            std::uint32_t count = at.writes[s];
-            if (access.writes && at.reads[s] > count) count = at.reads[s];
-            if (count > base[s]) count = base[s];
-            if (count > waits[s]) waits[s] = count;
+    static void before_read(const Reached& reached, const Counts& base, Counts& waits) {
+        for (std::size_t s = 0; s < width; s += 4)
+            put_four(
+                larger(four_at(&waits[s]), smaller(four_at(&reached.writes[s]), four_at(&base[s]))),
+                &waits[s]);
+    }
+    static void before_write(const Reached& reached, const Counts& base, Counts& waits) {
+        for (std::size_t s = 0; s < width; s += 4) {
+            const Four both = larger(four_at(&reached.writes[s]), four_at(&reached.reads[s]));
+            put_four(larger(four_at(&waits[s]), smaller(both, four_at(&base[s]))), &waits[s]);
         }
     }
 
-    void note_access(const OutsideAccess& access, std::int32_t index, std::size_t own) {
-        Accesses& into = piece(index);
-        (access.writes ? into.writes : into.reads)[own] = issued_[own];
+    // The op issued last, of stream `own`.
+    void note(Reached& reached, bool writes, std::size_t own) {
+        reached.written |= writes;
+        (writes ? reached.writes : reached.reads)[own] = issued_[own];
     }
 
     const Plan& plan_;
     const Program& program_;
+    const std::vector<Stream>& streams_;             // in use
+    std::array<std::size_t, kStreams> number_of_{};  // among them
     std::vector<std::uint32_t> first_op_;
-    std::vector<BlockOrder> orders_;
+    std::vector<std::optional<Order>> orders_;  // by block, of those that were asked for
     std::vector<std::int32_t> first_piece_;
+    std::vector<std::int32_t> now_at_;  // by resident
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
-    std::vector<Accesses> pieces_;
-    std::vector<std::int32_t> pieces_of_op_;  // that the op at hand accesses, in order
-    StreamCounts issued_{};
-    std::array<StreamCounts, kStreams> waited_{};  // what each stream is known to follow
+    std::vector<Reached> pieces_;
+    Counts issued_{};
+    std::array<Counts, width> waited_{};  // what each stream is known to follow
+    std::size_t next_ = 0;                // op
     std::uint32_t step_ = 0;
     int repetition_ = 0;
+    Begun begun_;
     LinkedProgram out_;
 };
 
 }  // namespace
 
 LinkedProgram link(const Plan& plan, const Program& program, int repetitions) {
-    return Linker(plan, program).run(repetitions);
+    const std::vector<Stream> streams = streams_in_use(plan);
+    if (streams.size() <= 4) return Linker<4>(plan, program, streams).run(repetitions);
+    if (streams.size() <= 8) return Linker<8>(plan, program, streams).run(repetitions);
+    static_assert(kStreams <= 16);
+    return Linker<16>(plan, program, streams).run(repetitions);
 }
 
 }  // namespace orrery::plan

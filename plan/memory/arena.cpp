@@ -22,27 +22,37 @@ class Occupants {
     std::vector<std::int32_t> take(std::int64_t begin, std::int64_t end, std::int32_t id) {
         std::vector<std::int32_t> before;
         if (begin == end) return before;
-        const auto first = cut(begin);
-        const auto last = cut(end);
-        for (auto piece = first; piece != last; ++piece)
-            if (piece->second >= 0 &&
-                std::find(before.begin(), before.end(), piece->second) == before.end())
-                before.push_back(piece->second);
-        pieces_.erase(std::next(first), last);
-        first->second = id;
+        const std::size_t first = cut(begin), last = cut(end);
+        for (std::size_t piece = first; piece < last; ++piece) {
+            const std::int32_t owner = pieces_[piece].owner;
+            if (owner >= 0 && std::find(before.begin(), before.end(), owner) == before.end())
+                before.push_back(owner);
+        }
+        pieces_[first].owner = id;
+        pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
+                      pieces_.begin() + static_cast<std::ptrdiff_t>(last));
         return before;
     }
 
   private:
-    using Pieces = std::map<std::int64_t, std::int32_t>;  // start of each piece → resident or −1
+    struct Piece {
+        std::int64_t begin = 0;
+        std::int32_t owner = -1;
+    };
 
-    Pieces::iterator cut(std::int64_t offset) {
-        const auto after = pieces_.upper_bound(offset);
-        const auto piece = std::prev(after);
-        return piece->first == offset ? piece : pieces_.emplace_hint(after, offset, piece->second);
+    // The number of the piece that begins there from now on.
+    std::size_t cut(std::int64_t offset) {
+        const auto after =
+            std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                             [](std::int64_t at, const Piece& piece) { return at < piece.begin; });
+        const auto number = static_cast<std::size_t>(after - pieces_.begin());
+        const Piece of = pieces_[number - 1];
+        if (of.begin == offset) return number - 1;
+        pieces_.insert(after, {offset, of.owner});
+        return number;
     }
 
-    Pieces pieces_ = {{0, -1}};
+    std::vector<Piece> pieces_ = {{}};  // by begin
 };
 
 // Part of the arena whose pieces only its own residents pass on to each other.
@@ -113,6 +123,9 @@ std::vector<std::int32_t> ends_of_transfers(const Program& program) {
 // Three pools: what lives for the whole step; stashes and the like, which compute allocates and
 // frees, so that their reuse makes nobody wait; and buffers of transfers.
 std::int64_t plan_tier(Program& program, Tier tier) {
+    if (std::none_of(program.residents.begin(), program.residents.end(),
+                     [&](const Resident& resident) { return resident.tier == tier; }))
+        return 0;
     Pool persistent(program);
     Pool stash(program);
     Pool transfers(program);

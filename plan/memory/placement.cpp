@@ -52,6 +52,9 @@ class Shelves {
 
     // Where the largest of those that live at some time within `life` ends; 0: none does.
     static std::int64_t end_beside(const Shelf& shelf, const Lifetime& life) {
+        // In order of birth always so.
+        if (const Lifetime& newest = shelf.lives.back(); newest.first <= life.first)
+            return newest.last < life.first ? 0 : shelf.offset + newest.bytes;
         std::int64_t end = 0;
         for (auto other = first_after(shelf, life);
              other != shelf.lives.begin() && (--other)->last >= life.first;)

@@ -41,6 +41,8 @@ class Engine {
             tracks_[t].times = track.times;
             tracks_[t].factors = track.factors;
             tracks_[t].uneven = track.uneven;
+            tracks_[t].slowdown =
+                track.compute_slowdown_permille.value_or(input.compute_slowdown_permille);
             ops_ += tracks_[t].program->linked->size();
         }
         lay_out_rings();
@@ -200,6 +202,7 @@ class Engine {
             const auto on = static_cast<std::size_t>(waits[w].stream);
             if (t.streams[on].position >= waits[w].count) continue;
             t.awaited[on][stream] = waits[w].count;
+            t.awaiting[on] |= 1U << stream;
             ++s.waits;
         }
     }
@@ -211,9 +214,10 @@ class Engine {
                                  Picoseconds now) {
         const std::uint32_t position = t.streams[stream].position;
         std::uint32_t heads = 0;
-        for (std::size_t other = 0; other < kStreams; ++other) {
+        for (std::uint32_t left = t.awaiting[stream]; left != 0; left &= left - 1) {
+            const auto other = static_cast<std::size_t>(std::countr_zero(left));
             if (t.awaited[stream][other] != position) continue;
-            t.awaited[stream][other] = 0;
+            t.awaiting[stream] &= ~(1U << other);
             StreamState& s = t.streams[other];
             const bool first = s.last == trace::kNothing || now > s.last_end ||
                                (s.last_on != kOwnStream && stream < s.last_on);
@@ -271,10 +275,10 @@ class Engine {
         }
         s.head.start = now;
         s.head.end = now + takes;
-        if (stream == kCompute && slowdown(track) > 0) {
-            t.work_left = takes * pace(track, false);
+        if (stream == kCompute && t.slowdown > 0) {
+            t.work_left = takes * pace(t, false);
             t.work_since = now;
-            s.head.end = end_of_work(track, t, t.communicating > 0);
+            s.head.end = end_of_work(t, t.communicating > 0);
         }
         queue_.push(s.head.end,
                     {Kind::end, static_cast<std::uint8_t>(stream), track, t.generation});
@@ -282,21 +286,18 @@ class Engine {
 
     // Work is counted exactly, so that a pace which changes and changes back at one instant leaves
     // no trace, whatever the order.
-    std::int64_t pace(TrackId track, bool communicating) const {
-        return communicating ? 1000 : 1000 + slowdown(track);
+    static std::int64_t pace(const TrackState& t, bool communicating) {
+        return communicating ? 1000 : 1000 + t.slowdown;
     }
-    std::int64_t slowdown(TrackId track) const {
-        return spec(track).compute_slowdown_permille.value_or(in_.compute_slowdown_permille);
-    }
-    Picoseconds end_of_work(TrackId track, const TrackState& t, bool communicating) const {
-        const std::int64_t rate = pace(track, communicating);
+    static Picoseconds end_of_work(const TrackState& t, bool communicating) {
+        const std::int64_t rate = pace(t, communicating);
         return t.work_since + (t.work_left + rate - 1) / rate;
     }
 
     // Communication of a rank begins or ends: a compute op in progress changes its pace.
     void set_communicating(TrackId track, int change, Picoseconds now) {
-        if (slowdown(track) == 0) return;
         TrackState& t = state(track);
+        if (t.slowdown == 0) return;
         const bool before = t.communicating > 0;
         t.communicating = static_cast<std::uint32_t>(static_cast<int>(t.communicating) + change);
         const bool after = t.communicating > 0;
@@ -305,9 +306,9 @@ class Engine {
         Event& e = compute.head;
         if (e.end == 0 || e.start > now) return;  // has an appointment, has not begun
         t.work_left =
-            std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(track, before));
+            std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(t, before));
         t.work_since = now;
-        e.end = end_of_work(track, t, after);
+        e.end = end_of_work(t, after);
         queue_.push(e.end, {Kind::end, static_cast<std::uint8_t>(kCompute), track, ++t.generation});
     }
 

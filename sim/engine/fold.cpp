@@ -35,8 +35,11 @@ struct Groups {
 // they are hashed.
 class Numbering {
   public:
+    // Neighbours are mostly alike: the last one's key is looked at first.
     std::int32_t number(const std::vector<std::int64_t>& key) {
-        return numbers_.try_emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
+        if (last_ == nullptr || last_->first != key)
+            last_ = &*numbers_.try_emplace(key, static_cast<std::int32_t>(numbers_.size())).first;
+        return last_->second;
     }
     std::size_t size() const { return numbers_.size(); }
 
@@ -50,6 +53,7 @@ class Numbering {
         }
     };
     std::unordered_map<std::vector<std::int64_t>, std::int32_t, Hash> numbers_;
+    const std::pair<const std::vector<std::int64_t>, std::int32_t>* last_ = nullptr;
 };
 
 Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster,

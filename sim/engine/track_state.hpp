@@ -50,12 +50,14 @@ struct TrackState {
     std::array<StreamState, plan::kStreams> streams;
     // [s][t]: so many ops of stream s end the wait of the head of stream t; 0: it does not wait.
     std::array<std::array<std::uint32_t, plan::kStreams>, plan::kStreams> awaited{};
+    std::array<std::uint32_t, plan::kStreams> awaiting{};  // [s]: a bit for each t that waits
     const IndexedProgram* program = nullptr;
     const Picoseconds* durations = nullptr;
     const std::vector<OpTime>* times = nullptr;
     const std::vector<double>* factors = nullptr;
     const Uneven* uneven = nullptr;
-    std::uint32_t issued = 0;  // by the host
+    std::int64_t slowdown = 0;  // permille, of its kernels while it communicates
+    std::uint32_t issued = 0;   // by the host
     std::uint32_t ended = 0;
     Picoseconds host_clock = 0;
     std::array<Exchanging, kTransferStreams> exchanging;

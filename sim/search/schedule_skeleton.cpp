@@ -29,6 +29,20 @@ InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond
             extrapolated(more.between_halves, fewer.between_halves, beyond)};
 }
 
+// What a pass of a chunk holds from its beginning on, and no more from its end on.
+void begin_pass(ActionKind pass, InFlight& of) {
+    if (pass == ActionKind::forward) {
+        ++of.until_backward;
+        ++of.until_weights;
+    }
+    if (pass == ActionKind::backward_input) ++of.between_halves;
+}
+void end_pass(ActionKind pass, InFlight& of) {
+    if (plan::makes_input_gradient(pass)) --of.until_backward;
+    if (plan::ends_micro_batch(pass)) --of.until_weights;
+    if (pass == ActionKind::backward_weight) --of.between_halves;
+}
+
 }  // namespace
 
 std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t pipeline) {
@@ -121,19 +135,15 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
     const plan::Schedule& schedule) const {
     std::vector<std::vector<Moment>> all;
     for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
-        Moment now(stages_[rank].size());
+        const std::vector<Action>& row = schedule.grid[rank];
         // Where most is in flight of each kind, and of kinds together: which of these is the most
         // in bytes is the layout's.
         constexpr std::size_t kWays = 7;
-        std::vector<Moment> most(kWays, now);
+        std::array<std::size_t, kWays> most{};  // actions of the row, up to the first such moment
         std::array<double, kWays> largest{};
-        const auto keep = [&] {
-            InFlight sum;
-            for (const InFlight& chunk : now) {
-                sum.until_backward += chunk.until_backward;
-                sum.until_weights += chunk.until_weights;
-                sum.between_halves += chunk.between_halves;
-            }
+        InFlight sum;
+        for (std::size_t a = 0; a < row.size(); ++a) {
+            begin_pass(row[a].kind, sum);
             for (std::size_t way = 0; way < kWays; ++way) {
                 const std::size_t kinds = way + 1;  // a bit for each
                 const double count = ((kinds & 1) != 0 ? sum.until_backward : 0) +
@@ -141,24 +151,20 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
                                      ((kinds & 4) != 0 ? sum.between_halves : 0);
                 if (count <= largest[way]) continue;
                 largest[way] = count;
-                most[way] = now;
+                most[way] = a + 1;
             }
-        };
-        for (const Action& action : schedule.grid[rank]) {
-            const auto chunk = std::find(stages_[rank].begin(), stages_[rank].end(), action.stage);
-            InFlight& of = now[static_cast<std::size_t>(chunk - stages_[rank].begin())];
-            const bool weight = action.kind == ActionKind::backward_weight;
-            if (action.kind == ActionKind::forward) {
-                ++of.until_backward;
-                ++of.until_weights;
-            }
-            if (action.kind == ActionKind::backward_input) ++of.between_halves;
-            keep();
-            if (plan::makes_input_gradient(action.kind)) --of.until_backward;
-            if (plan::ends_micro_batch(action.kind)) --of.until_weights;
-            if (weight) --of.between_halves;
+            end_pass(row[a].kind, sum);
         }
-        all.push_back(std::move(most));
+        std::vector<Moment>& moments = all.emplace_back(kWays, Moment(stages_[rank].size()));
+        Moment now(stages_[rank].size());
+        for (std::size_t a = 0; a < row.size(); ++a) {
+            const auto chunk = std::find(stages_[rank].begin(), stages_[rank].end(), row[a].stage);
+            InFlight& of = now[static_cast<std::size_t>(chunk - stages_[rank].begin())];
+            begin_pass(row[a].kind, of);
+            for (std::size_t way = 0; way < kWays; ++way)
+                if (most[way] == a + 1) moments[way] = now;
+            end_pass(row[a].kind, of);
+        }
     }
     return all;
 }

@@ -28,6 +28,7 @@ constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
 constexpr std::size_t kLeastBatch = 8;  // layouts that are simulated side by side; more where …
 constexpr std::size_t kMostBatch = 64;  // … none of them was any good
+constexpr std::size_t kMostUnparted = 16;  // that are kept, each with its plan and ops
 constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
 
 double cost_of(const plan::Scenario& scenario, double step_s) {
@@ -52,12 +53,27 @@ struct Block {
     }
 };
 
+// A simulation whose waiting has not been parted, with what it is of.
+struct Unparted {
+    explicit Unparted(plan::Scenario of) : scenario(std::move(of)) {}
+
+    Prediction finish() {
+        plan::complete_plan(plan, scenario);
+        return step->finish();
+    }
+
+    plan::Scenario scenario;
+    plan::Plan plan;
+    std::optional<SimulatedStep> step;
+};
+
 // A layout simulated in full.
 struct Simulated {
     FoundLayout found;
     // Of the step before its waiting was parted: what layouts are told apart by.
     std::array<double, trace::kAccounts> breakdown_s{};
     bool parted = false;
+    std::unique_ptr<Unparted> unparted;  // kept where it may be listed
 };
 
 class Pricing {
@@ -276,6 +292,8 @@ class Pricing {
                              [&](const Simulated& a, const Simulated& b) {
                                  return objective_of(a) < objective_of(b);
                              });
+            for (std::size_t i = options_.top; i < layouts.size(); ++i)
+                layouts[i].unparted.reset();  // not among them any more
             report_simulated(next, fitting, layouts);
         }
         if (layouts.size() > options_.top) layouts.resize(options_.top);
@@ -304,14 +322,19 @@ class Pricing {
         options_.simulating(static_cast<double>(done) / static_cast<double>(all));
     }
 
-    // On an even cluster that has been done with the simulation, of what might be listed; on others
-    // it takes many more, and is asked once these are known.
+    // Takes as long as the simulation, and on uneven clusters many times that: of those alone that
+    // are listed.
     void part_waiting_of(std::vector<Simulated>& layouts) const {
         tbb::parallel_for(std::size_t{0}, layouts.size(), [&](std::size_t i) {
             if (layouts[i].parted) return;
+            FoundLayout& found = layouts[i].found;
+            if (layouts[i].unparted) {
+                found.prediction = layouts[i].unparted->finish();
+                layouts[i].unparted.reset();
+                return;
+            }
             SimulateOptions options;
             options.keep_trace = false;
-            FoundLayout& found = layouts[i].found;
             found.prediction =
                 simulate(found.scenario, *bases_[found.price.base].profile, options, "");
         });
@@ -365,7 +388,8 @@ class Pricing {
                                  one.found.prediction.step.time_s);
     }
 
-    // Its waiting parted where its objective is at most `most`, as the list's last has it.
+    // Ready to have its waiting parted where its objective is at most `most`, as the list's last
+    // has it.
     std::optional<Simulated> simulated(const PricedLayout& priced, double most) const {
         const SearchBase& base = bases_[priced.base];
         plan::RuleCheck rules(base.read.given);
@@ -380,25 +404,30 @@ class Pricing {
                 return unlisted(priced, std::move(*scenario), std::move(prediction));
         }
         // What does not fit need not be timed, and what is not listed need not be checked.
-        plan::Plan plan = plan::assemble_plan(*scenario);
-        prediction.memory = predict_memory(plan, *scenario, *base.profile);
+        auto unparted = std::make_unique<Unparted>(*scenario);
+        unparted->plan = plan::assemble_plan(*scenario);
+        prediction.memory = predict_memory(unparted->plan, *scenario, *base.profile);
         if (!fits(prediction.memory))
             return unlisted(priced, std::move(*scenario), std::move(prediction));
-        Simulated one;
         SimulateOptions options;
         options.keep_trace = false;
-        options.plan = &plan;
+        options.plan = &unparted->plan;
         options.part_waiting = scenario->cluster.even();
-        options.worth_parting = [&](const Prediction& so_far) {
-            one.breakdown_s = trace::mean_accounts(so_far.trace, so_far.sums);
-            const double step_s = to_seconds(so_far.trace.step_end - so_far.trace.step_start);
-            one.parted = sim::objective_of(options_.objective, *scenario, step_s) <= most;
-            if (one.parted) plan::complete_plan(plan, *scenario);
-            return one.parted;
-        };
-        prediction = simulate(*scenario, *base.profile, options, "");
-        if (!prediction.stuck.empty()) return std::nullopt;
-        if (!options.part_waiting) one.breakdown_s = prediction.step.breakdown_s;
+        const SimulatedStep& step =
+            unparted->step.emplace(unparted->scenario, *base.profile, options, "");
+        if (!step.so_far().stuck.empty()) return std::nullopt;
+        prediction.step.time_s = to_seconds(step.length());
+        Simulated one;
+        one.breakdown_s = trace::mean_accounts(step.so_far().trace, step.so_far().sums);
+        const bool may_be_listed =
+            sim::objective_of(options_.objective, *scenario, prediction.step.time_s) <= most;
+        if (options.part_waiting && may_be_listed) {
+            one.parted = options_.top > kMostUnparted;
+            if (one.parted)
+                prediction = unparted->finish();
+            else
+                one.unparted = std::move(unparted);
+        }
         std::vector<std::string> sets = layout_sets(base, priced.number, scenario->layout);
         one.found = {priced, std::move(sets), std::move(*scenario), std::move(prediction)};
         return one;
@@ -406,7 +435,7 @@ class Pricing {
 
     static Simulated unlisted(const PricedLayout& priced, plan::Scenario scenario,
                               Prediction prediction) {
-        return {{priced, {}, std::move(scenario), std::move(prediction)}, {}, false};
+        return {{priced, {}, std::move(scenario), std::move(prediction)}, {}, false, nullptr};
     }
 
     // What no other beats in all of step time, memory and cost.
