@@ -214,6 +214,32 @@ TEST_F(HeldStep, AKeyColoursBothByTheDifference) {
     EXPECT_FALSE(above().scene().difference);
 }
 
+// Another step is held, or none, while one is being aligned: what was asked for first is never
+// told.
+TEST_F(HeldStep, IsAlignedBesideTheWindowAndNoLongerThanItIsWanted) {
+    const auto hold = [&] { QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier); };
+    hold();
+    EXPECT_TRUE(world.window->is_comparing());
+    EXPECT_TRUE(world.window->comparison().toPlainText().contains(QStringLiteral("aligning")));
+    world.key(Qt::Key_Period);  // the window does what it is asked meanwhile
+    EXPECT_TRUE(above().selected_op());
+    EXPECT_FALSE(above().counterpart());
+    world.settle();
+    EXPECT_TRUE(above().counterpart());
+    EXPECT_FALSE(world.window->comparison().toPlainText().contains(QStringLiteral("aligning")));
+
+    hold();
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier | Qt::ShiftModifier);
+    EXPECT_FALSE(world.window->is_comparing());
+    QTest::qWait(200);
+    EXPECT_FALSE(above().counterpart());
+    EXPECT_EQ(world.window->comparison().toPlainText(), QString());
+    // And the next one is aligned as ever.
+    hold();
+    world.settle();
+    EXPECT_TRUE(above().counterpart());
+}
+
 TEST_F(HeldStep, ItsKeysStandInTheSheet) {
     const ShortcutsSheet sheet(world.window->all_actions(), nullptr);
     const auto* table = sheet.findChild<QTableWidget*>();

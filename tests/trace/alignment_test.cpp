@@ -68,6 +68,15 @@ TEST(Alignment, OfAStepWithItselfIsZeroEverywhere) {
         EXPECT_EQ(stage.a_s, stage.b_s);
 }
 
+TEST(Alignment, ThatNobodyWantsAnyMoreEndsWithoutCounterparts) {
+    const Trace trace = twelve_layers(4);
+    const std::atomic<bool> stop{true};
+    const Alignment alignment(trace, trace, &stop);
+    for (std::size_t track = 0; track < trace.tracks.size(); ++track)
+        for (std::size_t op = 0; op < trace.tracks[track].events.size(); ++op)
+            EXPECT_EQ(alignment.counterpart(Side::a, TrackOp{track, op}), std::nullopt);
+}
+
 // Every all-reduce takes three times as long, and nothing else another time.
 TEST(Alignment, FindsExactlyTheKindThatIsSlower) {
     const Trace a = twelve_layers(4);
