@@ -145,6 +145,7 @@ void MainWindow::make_panes() {
         });
         connect(from, &TimelineView::coloured_by_difference, to,
                 &TimelineView::colour_by_difference);
+        connect(from, &TimelineView::laid_over, to, &TimelineView::lay_over);
     };
     leads(timeline_, held_timeline_);
     leads(held_timeline_, timeline_);
@@ -372,8 +373,8 @@ void MainWindow::align() {
     timeline_->set_reach(reach);
     held_timeline_->set_reach(reach);
     held_timeline_->show_of_step(timeline_->shown_of_step());
-    held_timeline_->set_counterparts(nullptr);
-    timeline_->set_counterparts(nullptr);
+    held_timeline_->set_counterparts(nullptr, timeline_->title());
+    timeline_->set_counterparts(nullptr, held_timeline_->title());
     comparison_->setPlainText(tr("aligning the two steps op by op …"));
     const bool from_file = !trace_path_.isEmpty();
     comparison_run_->ask({held_, timeline_->shared_timeline(), from_file ? nullptr : shown_,
@@ -389,8 +390,8 @@ void MainWindow::show_aligned(const AlignedSteps& aligned) {
     };
     const std::shared_ptr<const Timeline> a = aligned.steps->held->timeline;
     const std::shared_ptr<const Timeline> b = aligned.steps->shown;
-    held_timeline_->set_counterparts(counterparts(a, b, trace::Side::a));
-    timeline_->set_counterparts(counterparts(b, a, trace::Side::b));
+    held_timeline_->set_counterparts(counterparts(a, b, trace::Side::a), timeline_->title());
+    timeline_->set_counterparts(counterparts(b, a, trace::Side::b), held_timeline_->title());
 }
 
 void MainWindow::let_go() {
