@@ -110,7 +110,7 @@ void ChakraOutput::write(const plan::Plan& plan, const trace::Trace* priced,
     else
         ranks = ranks_.empty() ? all_ranks(plan) : listed(ranks_, plan.mesh.ranks());
     for (const plan::Rank rank : ranks)
-        if (prices && prices->events_of(rank) == nullptr)
+        if (prices && !prices->knows(rank))
             throw UsageError(fmt::format("{} says nothing of rank {}: --chakra-ranks leaves it out",
                                          priced_file, rank));
     trace::write_chakra(plan, ranks, prices ? &*prices : nullptr, folder_.path());

@@ -44,7 +44,7 @@ class Counter : public EngineListener {
 
 void take_events(std::vector<std::vector<trace::Event>>& events, trace::Trace& trace) {
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
-        trace.tracks[t].events = std::move(events[t]);
+        trace.tracks[t].events = std::exchange(events[t], {});
 }
 
 // Runs the machine with all events; fills these in, the window and the sums.

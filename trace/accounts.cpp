@@ -46,7 +46,7 @@ class Walk {
         while (i-- > 0) {
             const OpName& op = trace_.op_of(track_, i);
             if (op.stream != plan::Stream::compute) continue;
-            const Event& event = track_.events[i];
+            const Event event = track_.events[i];
             if (event.end < frontier) charge_wait(event.end, frontier, waiting_);
             frontier = std::min(frontier, event.end);
             if (event.start < frontier) {
@@ -74,26 +74,32 @@ class Walk {
     // window has not drained: it waits for that op.
     Picoseconds charge_tail(Picoseconds frontier) {
         std::int32_t last = -1;
+        Picoseconds last_end = 0;
         for (std::size_t i = 0; i < track_.events.size(); ++i) {
             const auto op = static_cast<std::int32_t>(i);
-            if (is_compute(op) && at(op).end > trace_.step_end) return frontier;
-            if (last < 0 || at(op).end >= at(last).end) last = op;
+            const Picoseconds end = at(op).end;
+            if (end > trace_.step_end && is_compute(op)) return frontier;
+            if (last < 0 || end >= last_end) {
+                last = op;
+                last_end = end;
+            }
         }
         if (last < 0) return frontier;
-        charge(Account::bubble, at(last).end, frontier);
+        charge(Account::bubble, last_end, frontier);
         if (!is_compute(last)) tail_ = last;
-        return std::min(frontier, at(last).end);
+        return std::min(frontier, last_end);
     }
 
-    const Event& at(std::int32_t op) const { return track_.events[static_cast<std::size_t>(op)]; }
+    Event at(std::int32_t op) const { return track_.events[static_cast<std::size_t>(op)]; }
 
     // [from, to) is idle and `waiting` is the compute op that comes next (−1: none, the tail). Once
     // it was ready, only who starts it was late.
     void charge_wait(Picoseconds from, Picoseconds to, std::int32_t waiting) {
         if (waiting < 0) return follow(from, to, tail_);
-        const Picoseconds ready = std::clamp(at(waiting).ready, from, to);
+        const Event event = at(waiting);
+        const Picoseconds ready = std::clamp(event.ready, from, to);
         charge(Account::launch, ready, to);
-        follow(from, ready, at(waiting).blocker);
+        follow(from, ready, event.blocker);
     }
 
     bool is_compute(std::int32_t op) const {
@@ -105,7 +111,7 @@ class Walk {
         while (to > from) {
             if (blocker == kHost) return charge(Account::launch, from, to);
             if (blocker < 0) return charge(Account::other, from, to);
-            const Event& event = at(blocker);
+            const Event event = at(blocker);
             if (is_compute(blocker)) return charge(Account::other, from, to);
             const OpName& op = trace_.op_of(track_, static_cast<std::size_t>(blocker));
             if (event.end < to) {  // ended, and yet its successor did not start: not explained

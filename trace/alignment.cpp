@@ -47,7 +47,13 @@ std::string part_of(const std::string& block) {
     return block.substr(0, block.find('.'));
 }
 
-Stretches stretches_of(const Trace& trace, std::map<std::string, std::int32_t>& parts) {
+using Stop = const std::atomic<bool>*;
+
+bool is_stopped(Stop stop) {
+    return stop != nullptr && *stop;
+}
+
+Stretches stretches_of(const Trace& trace, std::map<std::string, std::int32_t>& parts, Stop stop) {
     std::vector<std::int32_t> part_of_op;
     for (const OpName& op : trace.ops)
         part_of_op.push_back(
@@ -55,7 +61,7 @@ Stretches stretches_of(const Trace& trace, std::map<std::string, std::int32_t>& 
                 .first->second);
     Stretches stretches;
     std::map<Shape, std::size_t> numbers;
-    for (std::size_t p = 0; p < trace.programs.size(); ++p) {
+    for (std::size_t p = 0; p < trace.programs.size() && !is_stopped(stop); ++p) {
         const ProgramOps& program = trace.programs[p];
         for (std::size_t i = first_of_last_step(program); i < program.op.size();) {
             const auto goes_on = [&](std::size_t next) {
@@ -271,12 +277,13 @@ std::vector<std::vector<ProgramOp>> nobody(const Trace& trace) {
 
 }  // namespace
 
-Alignment::Alignment(const Trace& a, const Trace& b)
+Alignment::Alignment(const Trace& a, const Trace& b, const std::atomic<bool>* stop)
     : traces_{&a, &b}, others_{nobody(a), nobody(b)}, places_{places_of(a), places_of(b)} {
     std::map<std::string, std::int32_t> parts;
-    const Stretches of_a = stretches_of(a, parts), of_b = stretches_of(b, parts);
+    const Stretches of_a = stretches_of(a, parts, stop), of_b = stretches_of(b, parts, stop);
     PairedShapes paired(a, of_a.shapes, b, of_b.shapes);
     each_alike(of_a.all, of_b.all, [&](Alike in_a, Alike in_b) {
+        if (is_stopped(stop)) return;
         for (const auto& [place_a, place_b] : paired.of(in_a, in_b)) {
             const ProgramOp one = op_at(in_a[place_a.first], place_a.second);
             const ProgramOp next = op_at(in_b[place_b.first], place_b.second);

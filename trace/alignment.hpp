@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,8 +41,9 @@ struct TrackOp {
 
 class Alignment {
   public:
-    // Both must outlive it.
-    Alignment(const Trace& a, const Trace& b);
+    // Both must outlive it. `stop` becomes true: nobody wants it any more, and ops that are not
+    // aligned by then have no counterpart.
+    Alignment(const Trace& a, const Trace& b, const std::atomic<bool>* stop = nullptr);
 
     const Trace& trace(Side side) const { return *traces_[static_cast<std::size_t>(side)]; }
     // Of an op of `side` its counterpart on the other side; nothing where that has none.

@@ -14,17 +14,16 @@ namespace {
 class HostClock {
   public:
     HostClock(const Trace& trace, const Track& track, const HostIssue& host)
-        : events_(track.events) {
-        const std::vector<Event>& events = track.events;
-        by_end_.resize(events.size());
-        for (std::size_t i = 0; i < events.size(); ++i)
+        : events_(track.events.unpacked()) {
+        by_end_.resize(events_.size());
+        for (std::size_t i = 0; i < events_.size(); ++i)
             by_end_[i] = static_cast<std::uint32_t>(i);
         std::stable_sort(by_end_.begin(), by_end_.end(), [&](std::uint32_t a, std::uint32_t b) {
-            return events[a].end < events[b].end;
+            return events_[a].end < events_[b].end;
         });
         const auto queue = static_cast<std::size_t>(host.queue);
         Picoseconds clock = host.graphs.step;
-        for (std::size_t r = 0; r < events.size(); ++r) {
+        for (std::size_t r = 0; r < events_.size(); ++r) {
             std::int32_t gate = kNothing;
             if (r >= queue && end_of(r - queue) >= clock) {
                 gate = first_with_end(r - queue);
@@ -55,7 +54,7 @@ class HostClock {
         return static_cast<std::int32_t>(by_end_[place]);
     }
 
-    const std::vector<Event>& events_;
+    const std::vector<Event> events_;
     std::vector<std::uint32_t> by_end_;
     std::vector<std::int32_t> gates_;  // by op; kNothing: the op before it
     std::vector<Picoseconds> issued_;
@@ -84,7 +83,7 @@ class PathWalk {
 
   private:
     const Track& track() const { return trace_.tracks[static_cast<std::size_t>(track_)]; }
-    const Event& event() const { return track().events[static_cast<std::size_t>(op_)]; }
+    Event event() const { return track().events[static_cast<std::size_t>(op_)]; }
 
     // The op that ends last within the step. Where a measured run went on after it, so does its
     // host.
@@ -92,10 +91,11 @@ class PathWalk {
         now_ = trace_.step_end;
         Picoseconds last = -1;
         for (std::size_t t = 0; t < trace_.tracks.size() && last < now_; ++t) {
-            const auto& events = trace_.tracks[t].events;
+            const Events& events = trace_.tracks[t].events;
             for (std::size_t i = events.size(); i-- > 0;) {
-                if (events[i].end > now_ || events[i].end <= last) continue;
-                last = events[i].end;
+                const Picoseconds end = events[i].end;
+                if (end > now_ || end <= last) continue;
+                last = end;
                 track_ = static_cast<std::int32_t>(t);
                 op_ = static_cast<std::int32_t>(i);
             }
@@ -127,7 +127,7 @@ class PathWalk {
 
     // A transfer or collective began when its last member was there: to that member's op.
     void go_to_late_member() {
-        const Event& mine = event();
+        const Event mine = event();
         const OpName& op = trace_.op_of(track(), static_cast<std::size_t>(op_));
         track_ = mine.late_track;
         const auto& ops = communication(track_)[stream_there(op)];

@@ -61,21 +61,23 @@ void keep(std::vector<T>& values, const std::vector<std::int32_t>& numbers) {
 }
 
 void keep_events(Track& track, const std::vector<std::int32_t>& numbers) {
-    for (Event& event : track.events)
+    std::vector<Event> events = track.events.unpacked();
+    for (Event& event : events)
         if (event.blocker >= 0) {
             const std::int32_t number = numbers[static_cast<std::size_t>(event.blocker)];
             event.blocker = number == kGone ? kNothing : number;
         }
-    keep(track.events, numbers);
+    keep(events, numbers);
+    track.events = events;
 }
 
 // `at`: by track of the whole its number among these.
 void renumber_late(std::vector<Track>& tracks, const std::map<std::int32_t, std::int32_t>& at) {
     for (Track& track : tracks)
-        for (Event& event : track.events) {
+        track.events.change([&](Event& event, std::size_t) {
             const auto found = at.find(event.late_track);
             event.late_track = found == at.end() ? -1 : found->second;
-        }
+        });
 }
 
 std::int64_t counted_ranks(const Trace& trace) {

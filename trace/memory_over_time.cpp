@@ -19,7 +19,7 @@ template <typename Counts>
 std::vector<Span> action_spans(const Track& track, const ProgramOps& program, Counts counts) {
     std::vector<Span> spans(program.actions.size());
     for (std::size_t i = 0; i < track.events.size(); ++i) {
-        const Event& event = track.events[i];
+        const Event event = track.events[i];
         if (!counts(event)) continue;
         Span& span = spans[program.step[i]];
         span.begin = span.any ? std::min(span.begin, event.start) : event.start;

@@ -24,8 +24,7 @@ class OpTimes {
             ranks_[program] += track.represents();
             all_ranks_ += track.represents();
             for (std::size_t i = 0; i < track.events.size(); ++i)
-                sums_[program][i] +=
-                    track.represents() * (track.events[i].end - track.events[i].start);
+                sums_[program][i] += track.represents() * track.events[i].duration();
         }
     }
 

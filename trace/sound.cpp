@@ -42,7 +42,7 @@ void check_facts(const RunFacts& facts) {
 }
 
 void check_event(const Trace& trace, const Track& track, std::size_t i) {
-    const Event& e = track.events[i];
+    const Event e = track.events[i];
     ORRERY_CHECK(is_time(e.ready) && is_time(e.end) && e.ready <= e.start && e.start <= e.end,
                  "an event of a trace has times out of order or range");
     ORRERY_CHECK(e.blocker >= kNothing && e.blocker < static_cast<std::int64_t>(i),

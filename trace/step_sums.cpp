@@ -45,7 +45,7 @@ StepSums sums_of(const Trace& trace) {
         const ProgramOps& program = trace.programs[p];
         const std::int64_t represents = track.represents();
         for (std::size_t i = 0; i < track.events.size(); ++i) {
-            const Event& event = track.events[i];
+            const Event event = track.events[i];
             if (event.start < trace.step_start || event.start >= trace.step_end) continue;
             const std::uint32_t op = program.op[i];
             const bool exchange = trace.ops[op].kind == plan::OpKind::exchange;

@@ -115,8 +115,9 @@ std::vector<Piece> work_pieces(const Trace& trace, const Track& track) {
         const OpName& op = trace.op_of(track, i);
         if (op.stream != plan::Stream::compute) continue;
         const Paint gradient = gradients[program.step[i]];
+        const Event event = track.events[i];
         pieces.push_back({paint_of(op.phase, gradient), static_cast<std::int32_t>(program.step[i]),
-                          track.events[i].start, track.events[i].end, gradient});
+                          event.start, event.end, gradient});
     }
     return pieces;
 }

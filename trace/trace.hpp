@@ -14,11 +14,10 @@
 
 #include "plan/ir/action.hpp"
 #include "plan/ir/kinds.hpp"
+#include "trace/events.hpp"
 
 namespace orrery::trace {
 
-// int64 picoseconds from the start of the step.
-using Picoseconds = std::int64_t;
 inline constexpr double kPsPerSecond = 1e12;
 
 enum class Origin : std::uint8_t { predicted, measured };
@@ -53,19 +52,6 @@ struct ProgramOps {
     bool operator==(const ProgramOps&) const = default;
 };
 
-inline constexpr std::int32_t kHost = -1;     // blocked by the host, which had not issued it yet
-inline constexpr std::int32_t kNothing = -2;  // ready from the start
-
-struct Event {
-    Picoseconds ready = 0;  // everything of this rank that it waits for has ended
-    Picoseconds start = 0;  // every member is there; for compute ready, or later where the thread
-                            // that starts it was busy
-    Picoseconds end = 0;
-    std::int32_t blocker = kNothing;  // op id of this rank that ended last before `ready`
-    std::int32_t late_track = -1;  // communication: track of the member that came last, −1: this
-    bool operator==(const Event&) const = default;
-};
-
 // Ranks from `first` on.
 struct RankRange {
     std::int64_t first = 0;
@@ -79,7 +65,7 @@ struct Track {
     std::vector<RankRange>
         alike;                 // the others, ascending and apart from each other; none before it
     std::int32_t program = 0;  // into Trace::programs
-    std::vector<Event> events;
+    Events events;             // by op id
     bool operator==(const Track&) const = default;
 
     std::int64_t represents() const;  // ranks, itself among them

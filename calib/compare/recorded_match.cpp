@@ -107,7 +107,7 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
     const trace::ProgramOps& program = predicted.programs[static_cast<std::size_t>(track.program)];
     // Of several simulated steps the last.
     const auto planned_s = [&](std::uint32_t id) {
-        return seconds_of(track.events[id].end - track.events[id].start);
+        return seconds_of(track.events[id].duration());
     };
     std::map<MatchKey, Sides> sides;
     std::map<WorkKind, KindMatch> kinds;
@@ -259,6 +259,7 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
         program.actions = plan.actions;
         program.live_bytes = plan.live_bytes;
         trace::Track track;
+        std::vector<trace::Event> events;
         track.rank = rank.rank >= 0 ? rank.rank : static_cast<std::int64_t>(r);
         track.program = static_cast<std::int32_t>(r);
         const trace::Picoseconds begin = rank.steps[rank.typical].start;
@@ -288,9 +289,10 @@ trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
             if (const auto late = idle.find(plan.op[one.op]); late != idle.end())
                 event.ready -= late->second;
             event.end = one.end - begin;
-            track.events.push_back(event);
+            events.push_back(event);
             out.step_end = std::max(out.step_end, event.end);
         }
+        track.events = events;
         out.facts.step_times_s.push_back(rank.step_s());
         out.step_end = std::max(out.step_end, rank.steps[rank.typical].duration());
         out.programs.push_back(std::move(program));

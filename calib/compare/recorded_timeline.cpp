@@ -55,7 +55,7 @@ class RankTimeline {
         }
         for (std::size_t id = 0; id < ops_.size(); ++id) {
             // What takes no time is no kernel.
-            const trace::Event& event = track.events[first_ + id];
+            const trace::Event event = track.events[first_ + id];
             if (event.end == event.start) ops_[id].known = true;
             if (ops_[id].is_told()) ops_[id].takes = span_of(id).duration();
         }
@@ -556,7 +556,7 @@ std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
         RankTimeline& rank = timelines.ranks()[r];
         trace::Track& track = out.tracks[r];
         track.program = tracks[r]->program;
-        track.events.clear();
+        std::vector<trace::Event> events;
         const Picoseconds shift = timelines.shift(r);
         // A stream does its ops one after another: of two that ran beside each other, as messages
         // of their own do, the second has what of it came after the first.
@@ -570,8 +570,9 @@ std::optional<trace::Trace> in_the_plans_order(const trace::Trace& matched,
             event.ready = op.late_track < 0 ? event.start : std::min(op.came + shift, event.start);
             event.end = ended = std::max(op.end + shift, event.start);
             event.late_track = op.late_track;
-            track.events.push_back(event);
+            events.push_back(event);
         }
+        track.events = events;
         out.step_end = std::max(out.step_end, ranks[r]->steps[ranks[r]->typical].duration());
     }
     return out;

@@ -162,7 +162,7 @@ StepTimes step_times(const runtime::TrainResult& result) {
                 times.busy_s -= (seconds - hidden) / ranks;
                 continue;
             }
-            const double seconds = seconds_of(track.events[id].end - track.events[id].start);
+            const double seconds = seconds_of(track.events[id].duration());
             runs[linked.op[id]].push_back(seconds);
             kernels[linked.op[id]].push_back(seconds);
         }

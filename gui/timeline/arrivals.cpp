@@ -6,7 +6,7 @@
 namespace orrery::gui {
 namespace {
 
-const trace::Event& event_at(const Timeline& timeline, const OpPlace& place) {
+trace::Event event_at(const Timeline& timeline, const OpPlace& place) {
     return timeline.track_of(place.rank).events[static_cast<std::size_t>(place.event)];
 }
 
@@ -16,22 +16,10 @@ bool is_transfer(const Timeline& timeline, const OpPlace& place) {
            plan::OpKind::exchange;
 }
 
-// Ids of the ops that an action has around one of them.
-std::pair<std::int32_t, std::int32_t> ops_of_action(const Timeline& timeline, const OpPlace& op) {
-    const std::vector<std::uint32_t>& steps = timeline.program_of(op.rank).step;
-    const auto middle = steps.begin() + op.event;
-    auto first = middle;
-    while (first != steps.begin() && *std::prev(first) == *middle)
-        --first;
-    const auto last = std::find_if(middle, steps.end(), [&](auto step) { return step != *middle; });
-    return {static_cast<std::int32_t>(first - steps.begin()),
-            static_cast<std::int32_t>(last - steps.begin())};
-}
-
 class Around {
   public:
     Around(const Timeline& timeline, const OpPlace& op) : timeline_(timeline), rank_(op.rank) {
-        std::tie(first_, last_) = ops_of_action(timeline, op);
+        std::tie(first_, last_) = timeline.ops_of_action(op);
     }
 
     std::vector<Arrival> run() {
@@ -70,11 +58,13 @@ class Around {
                 begins.push_back(event_at(timeline_, {rank_, event}).start);
         if (begins.empty()) return;
         for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
-            const std::vector<trace::Event>& others = timeline_.track_of(rank).events;
-            for (std::size_t i = 0; i < others.size(); ++i)
-                if (others[i].late_track == own &&
-                    std::find(begins.begin(), begins.end(), others[i].start) != begins.end())
+            const trace::Events& others = timeline_.track_of(rank).events;
+            for (std::size_t i = 0; i < others.size(); ++i) {
+                const trace::Event other = others[i];
+                if (other.late_track == own &&
+                    std::find(begins.begin(), begins.end(), other.start) != begins.end())
                     add_if_sent({rank, static_cast<std::int32_t>(i)});
+            }
         }
     }
 
@@ -93,7 +83,7 @@ class Around {
 }  // namespace
 
 std::optional<Arrival> arrival_of(const Timeline& timeline, const OpPlace& op) {
-    const trace::Event& mine = event_at(timeline, op);
+    const trace::Event mine = event_at(timeline, op);
     if (mine.late_track < 0 || mine.start <= mine.ready) return std::nullopt;
     const auto late = timeline.rank_of_track(static_cast<std::size_t>(mine.late_track));
     if (!late || *late == op.rank) return std::nullopt;
@@ -102,7 +92,7 @@ std::optional<Arrival> arrival_of(const Timeline& timeline, const OpPlace& op) {
         trace.op_of(timeline.track_of(op.rank), static_cast<std::size_t>(op.event));
     const trace::Track& track = timeline.track_of(*late);
     for (std::size_t i = 0; i < track.events.size(); ++i) {
-        const trace::Event& other = track.events[i];
+        const trace::Event other = track.events[i];
         // Begun together, when that one was ready.
         if (other.ready != mine.start || other.start != mine.start) continue;
         const trace::OpName& there = trace.op_of(track, i);

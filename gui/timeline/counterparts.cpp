@@ -35,6 +35,11 @@ const trace::OpName& op_name(const Timeline& timeline, const OpPlace& op) {
 
 }  // namespace
 
+std::string later_text(Picoseconds later) {
+    if (later == 0) return "at the same time";
+    return seconds_of(std::abs(later)) + (later > 0 ? " later" : " earlier");
+}
+
 Counterparts::Counterparts(std::shared_ptr<const Timeline> own,
                            std::shared_ptr<const Timeline> others,
                            std::shared_ptr<const trace::Alignment> alignment, trace::Side side)
@@ -52,6 +57,11 @@ std::optional<OpPlace> Counterparts::of(const OpPlace& op) const {
         side_, trace::TrackOp{own_->ranks()[op.rank].track, static_cast<std::size_t>(op.event)});
     if (!there || !ranks_[there->track]) return std::nullopt;
     return OpPlace{*ranks_[there->track], static_cast<std::int32_t>(there->op)};
+}
+
+bool Counterparts::alone(const OpPlace& others) const {
+    const trace::ProgramOp op{others_->track_of(others.rank).program, others.event};
+    return !alignment_->counterpart(trace::other(side_), op);
 }
 
 Kind Counterparts::difference_kind(const OpPlace& op) const {
@@ -76,6 +86,9 @@ Counterparts::Lines Counterparts::lines_of_op(const OpPlace& op) const {
     Lines lines;
     lines.emplace_back("in the other step",
                        others_->name_of(*there) + " on " + others_->ranks()[there->rank].name);
+    const Picoseconds later = (others_->times_of(*there).from - others_->window().from) -
+                              (own_->times_of(op).from - own_->window().from);
+    lines.emplace_back("begins there", later_text(later));
     const Picoseconds others = duration_of(*others_, *there);
     lines.emplace_back("takes there", seconds_of(others));
     lines.emplace_back("here against there", against(duration_of(*own_, op), others));

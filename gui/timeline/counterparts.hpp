@@ -13,14 +13,20 @@
 
 namespace orrery::gui {
 
+// "1.20 ms later", "1.20 ms earlier", "at the same time".
+std::string later_text(Picoseconds later);
+
 class Counterparts {
   public:
     // `own` is the timeline of `side`. Both are of traces of ours, those of the alignment.
     Counterparts(std::shared_ptr<const Timeline> own, std::shared_ptr<const Timeline> others,
                  std::shared_ptr<const trace::Alignment> alignment, trace::Side side);
 
+    const Timeline& others() const { return *others_; }
     // Nothing: the op is in this step alone.
     std::optional<OpPlace> of(const OpPlace& op) const;
+    // Whether an op of the other step is in that alone.
+    bool alone(const OpPlace& others) const;
     // How an op's time stands to that of its counterpart.
     Kind difference_kind(const OpPlace& op) const;
 

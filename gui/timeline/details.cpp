@@ -38,7 +38,7 @@ void add_micro_batch(const trace::StepActions& actions, Details& details) {
 void add_waiting(const Timeline& timeline, const OpPlace& place, Details& details) {
     const trace::Track& track = timeline.track_of(place.rank);
     const auto number = static_cast<std::size_t>(place.event);
-    const trace::Event& event = track.events[number];
+    const trace::Event event = track.events[number];
     const std::string last = trace::viewer::waited_for(timeline.trace(), track, number);
     if (!last.empty()) details.lines.emplace_back("waited last for", last);
     if (event.start > event.ready)
@@ -135,7 +135,7 @@ Details op_details(const Timeline& timeline, const OpPlace& place) {
     const trace::Track& track = timeline.track_of(place.rank);
     const trace::ProgramOps& program = timeline.program_of(place.rank);
     const auto number = static_cast<std::size_t>(place.event);
-    const trace::Event& event = track.events[number];
+    const trace::Event event = track.events[number];
     const trace::OpName& op = timeline.trace().op_of(track, number);
     Details details;
     details.title = trace::viewer::slice_name(timeline.trace(), program, number);

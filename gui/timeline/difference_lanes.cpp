@@ -18,11 +18,12 @@ const DifferenceLanes::Lanes& DifferenceLanes::of(std::size_t rank) const {
     const trace::Track& track = timeline_.track_of(rank);
     const trace::ProgramOps& program = timeline_.program_of(rank);
     std::vector<Span> ops;
-    for (std::size_t i = 0; i < track.events.size(); ++i)
-        if (timeline_.trace().op_of(track, i).stream == plan::Stream::compute)
-            ops.push_back({track.events[i].start, track.events[i].end,
-                           static_cast<std::int32_t>(program.step[i]),
-                           counterparts_->difference_kind({rank, static_cast<std::int32_t>(i)})});
+    for (std::size_t i = 0; i < track.events.size(); ++i) {
+        if (timeline_.trace().op_of(track, i).stream != plan::Stream::compute) continue;
+        const trace::Event event = track.events[i];
+        ops.push_back({event.start, event.end, static_cast<std::int32_t>(program.step[i]),
+                       counterparts_->difference_kind({rank, static_cast<std::int32_t>(i)})});
+    }
     ops = one_after_another(std::move(ops));
     std::vector<Span> waiting;
     for (const Span& span : own.work.spans())

@@ -38,7 +38,7 @@ class Finder {
             std::vector<bool> steps;
             for (const trace::StepActions& actions : program.actions)
                 steps.push_back(contains(trace::to_text(actions)));
-            const std::vector<trace::Event>& events = timeline_.track_of(rank).events;
+            const trace::Events& events = timeline_.track_of(rank).events;
             for (std::size_t i = 0; i < events.size(); ++i)
                 if (ops_[program.op[i]] || steps[program.step[i]])
                     visit(Order{events[i].start, rank, static_cast<std::int32_t>(i)});

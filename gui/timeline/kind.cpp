@@ -116,6 +116,12 @@ bool is_waiting(Kind kind) {
     return row_of(kind).waits;
 }
 
+Kind turned_round(Kind kind) {
+    if (!is_difference(kind) || kind == Kind::alone) return kind;
+    // From half as long to twice as long, the middle is as long.
+    return static_cast<Kind>(2 * static_cast<int>(Kind::as_long) - static_cast<int>(kind));
+}
+
 bool is_empty(Kind kind) {
     return kind == Kind::bubble || kind == Kind::idle;
 }

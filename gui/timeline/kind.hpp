@@ -63,6 +63,8 @@ bool is_waiting(Kind kind);
 inline bool is_difference(Kind kind) {
     return kind >= Kind::half;
 }
+// How the other op stands to the one of which `kind` is said.
+Kind turned_round(Kind kind);
 bool is_empty(Kind kind);  // waiting that is drawn as a gap: nothing is under way
 // In words: "input gradient", "exposed tensor communication".
 std::string text_of(Kind kind);

@@ -35,16 +35,25 @@ std::vector<Span> one_after_another(std::vector<Span> spans) {
 
 Lane::Lane(std::string name, std::vector<Span> spans)
     : name_(std::move(name)), spans_(std::move(spans)) {
+    std::array<bool, kKinds> has{};
+    for (const Span& span : spans_)
+        has[static_cast<std::size_t>(span.kind)] = true;
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+        if (has[kind]) kinds_.push_back(static_cast<Kind>(kind));
     KindSums sums{};
-    before_.reserve(spans_.size() / kBlock + 1);
+    before_.reserve((spans_.size() / kBlock + 2) * kinds_.size());
+    const auto keep = [&] {
+        for (const Kind kind : kinds_)
+            before_.push_back(sums[static_cast<std::size_t>(kind)]);
+    };
     for (std::size_t i = 0; i < spans_.size(); ++i) {
         ORRERY_CHECK(
             spans_[i].from <= spans_[i].to && (i == 0 || spans_[i - 1].to <= spans_[i].from),
             "spans of a lane overlap");
-        if (i % kBlock == 0) before_.push_back(sums);
+        if (i % kBlock == 0) keep();
         sum_of(sums, spans_[i]) += spans_[i].to - spans_[i].from;
     }
-    before_.push_back(sums);
+    keep();
 }
 
 std::size_t Lane::first_ending_after(Picoseconds time) const {
@@ -83,8 +92,9 @@ KindSums Lane::sums(std::size_t begin, std::size_t end) const {
     }
     add(begin, first * kBlock);
     add(last * kBlock, end);
-    for (std::size_t kind = 0; kind < kKinds; ++kind)
-        sums[kind] += before_[last][kind] - before_[first][kind];
+    const std::size_t n = kinds_.size();
+    for (std::size_t k = 0; k < n; ++k)
+        sums[static_cast<std::size_t>(kinds_[k])] += before_[last * n + k] - before_[first * n + k];
     return sums;
 }
 

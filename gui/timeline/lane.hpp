@@ -51,7 +51,8 @@ class Lane {
 
     std::string name_;
     std::vector<Span> spans_;
-    std::vector<KindSums> before_;  // by block: sums of all spans before its first
+    std::vector<Kind> kinds_;          // that it has
+    std::vector<Picoseconds> before_;  // by block and by these: sums of all spans before its first
 };
 
 }  // namespace orrery::gui

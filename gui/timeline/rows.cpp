@@ -27,8 +27,8 @@ void Rows::lay_out() {
     hidden_ = 0;
     int top = kGap;
     const auto add = [&](std::size_t rank, std::optional<std::size_t> stream, int height) {
-        rows_.push_back({rank, stream, top, height});
-        top += height + kGap;
+        rows_.push_back({rank, stream, top, height, laid_over_ ? kBelow : 0});
+        top = rows_.back().bottom() + kGap;
     };
     for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
         if (rank > 0 && !shows_ranks(rank) &&
@@ -97,6 +97,11 @@ void Rows::show_ranks(std::size_t rank, bool wanted) {
         closed_.erase(timeline_.ranks()[rank].pipeline_rank);
     else
         closed_.insert(timeline_.ranks()[rank].pipeline_rank);
+    lay_out();
+}
+
+void Rows::lay_over(bool wanted) {
+    laid_over_ = wanted;
     lay_out();
 }
 

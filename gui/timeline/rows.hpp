@@ -17,9 +17,10 @@ struct Row {
     std::optional<std::size_t> stream;  // of Timeline::streams(rank); nothing: the rank's own
     int top = 0;
     int height = 0;
+    int below = 0;  // what lies over it of another step, below its own boxes
     bool operator==(const Row&) const = default;
 
-    int bottom() const { return top + height; }
+    int bottom() const { return top + height + below; }
 };
 
 class Rows {
@@ -46,12 +47,16 @@ class Rows {
     std::size_t ranks_beside(std::size_t rank) const;
     bool shows_ranks(std::size_t rank) const;
     void show_ranks(std::size_t rank, bool wanted);
+    // Each row with room for what another step has there.
+    void lay_over(bool wanted);
+
     // Ranks that have no row, since others stand for them.
     std::size_t hidden() const { return hidden_; }
 
     static constexpr int kRankHeight = 26;
     static constexpr int kStreamHeight = 18;
-    static constexpr int kGap = 3;  // between rows
+    static constexpr int kGap = 3;     // between rows
+    static constexpr int kBelow = 10;  // of another step, with a pixel between
     static constexpr std::size_t kMostOpened = 64;
 
   private:
@@ -61,6 +66,7 @@ class Rows {
     std::set<std::size_t> open_;
     std::set<std::int32_t> closed_;  // pipeline ranks
     std::size_t hidden_ = 0;
+    bool laid_over_ = false;
     std::vector<Row> rows_;
 };
 

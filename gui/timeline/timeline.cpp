@@ -78,29 +78,32 @@ RankLanes lanes_of(const trace::Trace& trace, std::size_t number) {
     return lanes;
 }
 
-Stretch limits_of(const trace::Trace& trace) {
-    Stretch limits{trace.step_start, trace.step_end};
-    for (const trace::Track& track : trace.tracks)
-        for (const trace::Event& event : track.events) {
-            limits.from = std::min(limits.from, event.start);
-            limits.to = std::max(limits.to, event.end);
-        }
-    limits.to = std::max(limits.to, limits.from + 1);
-    return limits;
+Stretch widened(Stretch stretch, const trace::Track& track) {
+    for (const trace::Event event : track.events) {
+        stretch.from = std::min(stretch.from, event.start);
+        stretch.to = std::max(stretch.to, event.end);
+    }
+    return stretch;
 }
 
 }  // namespace
 
 Timeline::Timeline(std::shared_ptr<const trace::Trace> trace)
-    : trace_(std::move(trace)),
-      window_{trace_->step_start, trace_->step_end},
-      limits_(limits_of(*trace_)) {
+    : trace_(std::move(trace)), window_{trace_->step_start, trace_->step_end}, limits_(window_) {
     std::vector<std::size_t> shown;
     for (std::size_t t = 0; t < trace_->tracks.size(); ++t)
         if (!trace_->tracks[t].events.empty()) shown.push_back(t);
     ranks_.resize(shown.size());
-    tbb::parallel_for(std::size_t{0}, shown.size(),
-                      [&](std::size_t i) { ranks_[i] = lanes_of(*trace_, shown[i]); });
+    std::vector<Stretch> stretches(shown.size());
+    tbb::parallel_for(std::size_t{0}, shown.size(), [&](std::size_t i) {
+        ranks_[i] = lanes_of(*trace_, shown[i]);
+        stretches[i] = widened(window_, trace_->tracks[shown[i]]);
+    });
+    for (const Stretch& stretch : stretches) {
+        limits_.from = std::min(limits_.from, stretch.from);
+        limits_.to = std::max(limits_.to, stretch.to);
+    }
+    limits_.to = std::max(limits_.to, limits_.from + 1);
     std::stable_sort(ranks_.begin(), ranks_.end(), [&](const RankLanes& a, const RankLanes& b) {
         if (a.pipeline_rank != b.pipeline_rank) return a.pipeline_rank < b.pipeline_rank;
         return trace_->tracks[a.track].rank < trace_->tracks[b.track].rank;
@@ -132,7 +135,7 @@ Stretch Timeline::times_of(const OpPlace& op) const {
         const trace::RecordedSpan& span = recorded_->processes[op.rank].spans[number];
         return {span.start, span.end};
     }
-    const trace::Event& event = track_of(op.rank).events[number];
+    const trace::Event event = track_of(op.rank).events[number];
     return {event.start, event.end};
 }
 
@@ -146,10 +149,21 @@ std::optional<OpPlace> Timeline::blocker_of(const OpPlace& op) const {
 
 std::optional<OpPlace> Timeline::waiter_of(const OpPlace& op) const {
     if (recorded_) return launched_by(*recorded_, op);
-    const std::vector<trace::Event>& events = track_of(op.rank).events;
+    const trace::Events& events = track_of(op.rank).events;
     for (std::size_t i = static_cast<std::size_t>(op.event) + 1; i < events.size(); ++i)
         if (events[i].blocker == op.event) return OpPlace{op.rank, static_cast<std::int32_t>(i)};
     return std::nullopt;
+}
+
+std::pair<std::int32_t, std::int32_t> Timeline::ops_of_action(const OpPlace& op) const {
+    const std::vector<std::uint32_t>& steps = program_of(op.rank).step;
+    const auto middle = steps.begin() + op.event;
+    auto first = middle;
+    while (first != steps.begin() && *std::prev(first) == *middle)
+        --first;
+    const auto last = std::find_if(middle, steps.end(), [&](auto step) { return step != *middle; });
+    return {static_cast<std::int32_t>(first - steps.begin()),
+            static_cast<std::int32_t>(last - steps.begin())};
 }
 
 const std::vector<trace::MemoryChange>& Timeline::memory(std::size_t rank) const {
@@ -191,10 +205,13 @@ std::optional<std::size_t> Timeline::kernel_from(std::size_t rank, Picoseconds t
     if (recorded_) return recorded_kernel_from(*recorded_, rank, time);
     const trace::Track& track = track_of(rank);
     std::optional<std::size_t> found;
+    Picoseconds earliest = 0;
     for (std::size_t i = 0; i < track.events.size(); ++i) {
         if (trace_->op_of(track, i).stream != plan::Stream::compute) continue;
-        if (track.events[i].start < time) continue;
-        if (!found || track.events[i].start < track.events[*found].start) found = i;
+        const Picoseconds start = track.events[i].start;
+        if (start < time || (found && start >= earliest)) continue;
+        found = i;
+        earliest = start;
     }
     return found;
 }

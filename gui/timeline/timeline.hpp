@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gui/timeline/lane.hpp"
@@ -62,6 +63,8 @@ class Timeline {
     Stretch times_of(const OpPlace& op) const;
     std::optional<OpPlace> blocker_of(const OpPlace& op) const;
     std::optional<OpPlace> waiter_of(const OpPlace& op) const;
+    // Op ids of the action that an op is of, which are issued one after another: first and end.
+    std::pair<std::int32_t, std::int32_t> ops_of_action(const OpPlace& op) const;
 
     const trace::Track& track_of(std::size_t rank) const {
         return trace_->tracks[ranks_[rank].track];

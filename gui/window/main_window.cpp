@@ -17,7 +17,6 @@
 
 #include "cli/quantity.hpp"
 #include "cli/scenario_input.hpp"
-#include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
 #include "plan/scenario/files.hpp"
 
@@ -35,6 +34,7 @@ MainWindow::MainWindow(const QString& recovery_folder)
     make_panes();
     document_ = new Document(editor_, recovery_folder, this);
     resimulation_ = new Resimulation(this);
+    comparison_run_ = new ComparisonRun(this);
     make_menus();
     ask_soon_.setSingleShot(true);
     ask_soon_.setInterval(kAskAfterMs);
@@ -54,6 +54,7 @@ MainWindow::MainWindow(const QString& recovery_folder)
     connect(resimulation_, &Resimulation::idle, this, [this] { state_->clear(); });
     connect(resimulation_, &Resimulation::answered, this, &MainWindow::show_answer);
     connect(resimulation_, &Resimulation::explained, this, &MainWindow::show_reasons);
+    connect(comparison_run_, &ComparisonRun::compared, this, &MainWindow::show_aligned);
     connect(problems_, &ProblemsPane::chosen, editor_, &JsonEditor::go_to);
     connect(problems_, &ProblemsPane::offered, this,
             [this](const QString& text) { editor_->replace_text(text); });
@@ -144,6 +145,7 @@ void MainWindow::make_panes() {
         });
         connect(from, &TimelineView::coloured_by_difference, to,
                 &TimelineView::colour_by_difference);
+        connect(from, &TimelineView::laid_over, to, &TimelineView::lay_over);
     };
     leads(timeline_, held_timeline_);
     leads(held_timeline_, timeline_);
@@ -316,7 +318,6 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     timeline_->show_timeline(answer->timeline, !first_answer_);
     if (first_answer_) timeline_->set_marks(marks_.of(document_->path()));
     align();
-    compare();
     first_answer_ = false;
     report_->clear();
     reasons_ = nullptr;
@@ -325,7 +326,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
 // Refused where the events of all ranks would fill the memory, by those of the ranks that stand for
 // them.
 void MainWindow::unfold() {
-    constexpr double kBytesPerEvent = 62;  // docs/gui.md, Measured
+    constexpr double kBytesPerEvent = 32;  // docs/gui.md, Measured
     constexpr double kMostBytes = 4e9;
     double bytes = 0;
     if (shown_ && unfolds_->isChecked())
@@ -345,12 +346,11 @@ void MainWindow::hold() {
     held_ = shown_;
     held_timeline_->show_timeline(held_->timeline, false);
     held_timeline_->set_path(timeline_->path());
-    align();
     held_timeline_->set_title(tr("A: held"));
     timeline_->set_title(tr("B: shown now"));
+    align();
     held_timeline_->show();
     compare_dock_->raise();
-    compare();
 }
 
 void MainWindow::back_to_scenario() {
@@ -364,7 +364,8 @@ void MainWindow::back_to_scenario() {
     resimulate();
 }
 
-// Both show the same time, the shorter step with nothing behind its end, and know each other's ops.
+// Both show the same time, the shorter step with nothing behind its end, and will know each other's
+// ops.
 void MainWindow::align() {
     if (!held_ || timeline_->timeline() == nullptr) return;
     const Picoseconds reach =
@@ -372,34 +373,35 @@ void MainWindow::align() {
     timeline_->set_reach(reach);
     held_timeline_->set_reach(reach);
     held_timeline_->show_of_step(timeline_->shown_of_step());
-    const std::shared_ptr<const Timeline>& above = timeline_->shared_timeline();
-    alignment_ = std::make_shared<const trace::Alignment>(held_->timeline->trace(), above->trace());
-    held_timeline_->set_counterparts(
-        std::make_shared<const Counterparts>(held_->timeline, above, alignment_, trace::Side::a));
-    timeline_->set_counterparts(
-        std::make_shared<const Counterparts>(above, held_->timeline, alignment_, trace::Side::b));
+    held_timeline_->set_counterparts(nullptr, timeline_->title());
+    timeline_->set_counterparts(nullptr, held_timeline_->title());
+    comparison_->setPlainText(tr("aligning the two steps op by op …"));
+    const bool from_file = !trace_path_.isEmpty();
+    comparison_run_->ask({held_, timeline_->shared_timeline(), from_file ? nullptr : shown_,
+                          trace_path_.toStdString()});
+}
+
+// A is the held step, B what the editor holds now, or a trace.
+void MainWindow::show_aligned(const AlignedSteps& aligned) {
+    comparison_->setPlainText(QString::fromStdString(aligned.text));
+    if (!aligned.alignment) return;
+    const auto counterparts = [&](const auto& own, const auto& others, trace::Side side) {
+        return std::make_shared<const Counterparts>(own, others, aligned.alignment, side);
+    };
+    const std::shared_ptr<const Timeline> a = aligned.steps->held->timeline;
+    const std::shared_ptr<const Timeline> b = aligned.steps->shown;
+    held_timeline_->set_counterparts(counterparts(a, b, trace::Side::a), timeline_->title());
+    timeline_->set_counterparts(counterparts(b, a, trace::Side::b), held_timeline_->title());
 }
 
 void MainWindow::let_go() {
     held_.reset();
-    alignment_.reset();
+    comparison_run_->cancel();
     timeline_->set_counterparts(nullptr);
     held_timeline_->hide();
     held_timeline_->show_timeline(nullptr, false);
     timeline_->set_title({});
     comparison_->clear();
-}
-
-// A is the held step, B what the editor holds now, or a measured trace.
-void MainWindow::compare() {
-    if (!alignment_) return;
-    const trace::Trace& above = alignment_->trace(trace::Side::b);
-    if (trace_path_.isEmpty())
-        comparison_->setPlainText(
-            QString::fromStdString(comparison_text(*held_, *shown_, *alignment_)));
-    else if (above.origin == trace::Origin::measured)
-        comparison_->setPlainText(
-            QString::fromStdString(comparison_text(*held_, above, trace_path_.toStdString())));
 }
 
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {

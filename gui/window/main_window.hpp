@@ -6,6 +6,7 @@
 
 #include <QMainWindow>
 
+#include "gui/scenario/comparison_run.hpp"
 #include "gui/scenario/marks.hpp"
 #include "gui/scenario/resimulation.hpp"
 #include "gui/window/days_pane.hpp"
@@ -66,6 +67,8 @@ class MainWindow : public QMainWindow {
     Document& document() { return *document_; }
     // What was edited is not all answered yet.
     bool is_simulating() const { return ask_soon_.isActive() || resimulation_->is_working(); }
+    // The held step and the one above it are being aligned.
+    bool is_comparing() const { return comparison_run_->is_asked(); }
     // Where a message stands that stays until it is closed; empty: none.
     QString message() const;
     std::vector<QAction*> all_actions() const;  // with a shortcut or in a menu
@@ -115,8 +118,8 @@ class MainWindow : public QMainWindow {
     void let_go();
     void back_to_scenario();
     void align();
+    void show_aligned(const AlignedSteps& aligned);
     void unfold();
-    void compare();
 
     void open_trace(const QString& path);
     void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
@@ -152,8 +155,8 @@ class MainWindow : public QMainWindow {
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
-    std::shared_ptr<const trace::Alignment> alignment_;  // of the held step and the one above it
-    AnswerPtr answered_;                                 // the last one, sound or not
+    AnswerPtr answered_;  // the last one, sound or not
+    ComparisonRun* comparison_run_ = nullptr;
     QString runs_folder_;
     Marks marks_;
     Document* document_ = nullptr;

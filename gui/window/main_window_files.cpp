@@ -107,7 +107,6 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     timeline_->show_timeline(std::move(timeline), false);
     timeline_->set_marks(marks_.of(trace_path_));
     align();
-    compare();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
     show_title();
 }

@@ -132,7 +132,9 @@ void TimelinePainter::paint_rows() {
         paint_name(row, QRect(layout_.names.left(), top, layout_.names.width(), row.height));
         p_.save();
         p_.setClipRect(layout_.rows);
-        paint_lane(row, QRect(layout_.rows.left(), top, layout_.rows.width(), row.height));
+        const QRect place(layout_.rows.left(), top, layout_.rows.width(), row.height);
+        paint_lane(row, place);
+        if (scene_.overlaid) paint_overlaid(row, place);
         p_.restore();
     }
     p_.setClipRect(layout_.rows);
@@ -141,6 +143,7 @@ void TimelinePainter::paint_rows() {
     paint_dependency();
     paint_arrivals();
     paint_pointed_at();
+    paint_laid_over();
     if (scene_.hovered) paint_box(*scene_.hovered, QPen(look_.ink, 1));
     if (scene_.selected) paint_box(*scene_.selected, QPen(look_.ink, 2.5));
     p_.restore();
@@ -369,6 +372,16 @@ void TimelinePainter::paint_legend() {
     int x = layout_.legend.left() + 8;
     int top = layout_.legend.top();
     QStringList named;
+    if (scene_.overlaid) {
+        // As a row is: what is shown above, what lies over it below.
+        const QString text = tr("above: %1; below: %2").arg(scene_.title, scene_.overlaid_title);
+        p_.fillRect(QRectF(x, top + 3, 11, 8), look_.ink);
+        p_.fillRect(QRectF(x, top + 12, 11, 3), look_.faint);
+        p_.setPen(look_.ink);
+        p_.drawText(QRect(x + 16, top, metrics.horizontalAdvance(text) + 2, kLine),
+                    Qt::AlignLeft | Qt::AlignVCenter, text);
+        x += metrics.horizontalAdvance(text) + 30;
+    }
     for (const Kind kind : kinds_shown()) {
         const QString text = legend_text(kind);
         if (named.contains(text)) continue;

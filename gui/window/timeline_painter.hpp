@@ -30,6 +30,8 @@ class TimelinePainter {
     void paint_name(const Row& row, const QRect& place);
     void paint_lane(const Row& row, const QRect& place);
     void paint_rank(const Row& row, const QRect& place);
+    void paint_overlaid(const Row& row, const QRect& own);
+    void paint_laid_over();
     void paint_strip(const Lane& lane, const Strip& strip, const QRect& place);
     void paint_shares(const QRectF& box, const KindSums& sums, Picoseconds time);
     void paint_run(const Lane& lane, const Strip& strip, const QRect& place);

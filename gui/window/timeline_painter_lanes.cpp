@@ -39,6 +39,23 @@ void TimelinePainter::paint_rank(const Row& row, const QRect& place) {
     paint_numbers(row, place);
 }
 
+// Below the row's own boxes, with an edge where an action or an op begins.
+void TimelinePainter::paint_overlaid(const Row& row, const QRect& own) {
+    constexpr double kLeastEdged = 6;
+    const OverlaidLane* over = scene_.overlaid->made(row);
+    if (over == nullptr) return;
+    const QRect place(own.left(), own.bottom() + 2, own.width(), row.below - 1);
+    for (const Strip& strip : strips_of(over->lane, scene_.view)) {
+        paint_strip(over->lane, strip, place);
+        const std::vector<Span>& spans = over->lane.spans();
+        const bool goes_on =
+            strip.first > 0 && spans[strip.first - 1].index == spans[strip.first].index;
+        if (strip.run || goes_on || strip.right - strip.left < kLeastEdged) continue;
+        p_.fillRect(QRectF(place.left() + strip.left, place.top(), 1, place.height()),
+                    look_.ground);
+    }
+}
+
 QRectF TimelinePainter::box_of(const Strip& strip, const QRect& place) {
     return {place.left() + strip.left, static_cast<double>(place.top()), strip.right - strip.left,
             static_cast<double>(place.height())};

@@ -46,6 +46,26 @@ double TimelinePainter::middle_of(const OpPlace& op) const {
     return layout_.rows.top() + row.top - scene_.scrolled + row.height / 2.;
 }
 
+// The edges of a box go down through what lies over it of another step, which has a frame: so that
+// the shift from one to the other is seen.
+void TimelinePainter::paint_laid_over() {
+    for (const LaidOver& over : scene_.laid_over) {
+        const std::optional<QRectF> own = place_of(over.box);
+        if (!own) continue;
+        const QRectF below(own->left(), own->bottom() + 1, own->width(), Rows::kBelow - 1);
+        p_.setPen(QPen(look_.ink, 1, Qt::DotLine));
+        p_.drawLine(below.topLeft(), below.bottomLeft());
+        p_.drawLine(below.topRight(), below.bottomRight());
+        const double left = std::max(-4.0, scene_.view.x_of(over.there.from));
+        const double right = std::min(scene_.view.width() + 4.0, scene_.view.x_of(over.there.to));
+        if (right < left) continue;
+        p_.setPen(QPen(look_.ink, 1.5));
+        p_.setBrush(Qt::NoBrush);
+        p_.drawRect(QRectF(layout_.rows.left() + left, below.top(), std::max(2.0, right - left),
+                           below.height()));
+    }
+}
+
 // From the rank that was there last to the one that had waited for it, while the transfer takes.
 void TimelinePainter::paint_arrivals() {
     const QPen pen(look_.ink, 1.6, Qt::DashLine);
@@ -64,7 +84,8 @@ void TimelinePainter::paint_path() {
     std::vector<double> heights(scene_.timeline->ranks().size());
     for (const Row& row : scene_.rows->all())
         if (!row.stream)
-            heights[row.rank] = layout_.rows.top() + row.bottom() - scene_.scrolled - kAboveEdge;
+            heights[row.rank] =
+                layout_.rows.top() + row.top + row.height - scene_.scrolled - kAboveEdge;
     QPainterPath line;
     for (const PathStroke& stroke : strokes_of(*scene_.path, *scene_.timeline, scene_.view)) {
         const double left = layout_.rows.left() + stroke.left;

@@ -12,6 +12,7 @@
 
 #include "gui/timeline/arrivals.hpp"
 #include "gui/timeline/difference_lanes.hpp"
+#include "gui/timeline/overlaid_lanes.hpp"
 #include "gui/timeline/path_strokes.hpp"
 #include "gui/timeline/rows.hpp"
 #include "gui/timeline/selection.hpp"
@@ -25,6 +26,12 @@ struct BoxPlace {
     std::optional<std::size_t> stream;
     std::size_t span = 0;
     bool operator==(const BoxPlace&) const = default;
+};
+
+// A box, and when what lies over it of another step ran there.
+struct LaidOver {
+    BoxPlace box;
+    Stretch there;
 };
 
 struct Scene {
@@ -45,6 +52,10 @@ struct Scene {
     std::optional<OpPlace> pointed_at;
     // Colours rows by the difference to that step; null: by what they do.
     std::shared_ptr<const DifferenceLanes> difference;
+    // That step, over each row; null: it is not laid over this one.
+    std::shared_ptr<OverlaidLanes> overlaid;
+    QString overlaid_title;
+    std::vector<LaidOver> laid_over;  // what is selected, and what the mouse is on
 
     const Lane& work(std::size_t rank) const {
         return difference ? difference->work(rank) : timeline->ranks()[rank].work;

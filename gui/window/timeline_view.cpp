@@ -64,8 +64,10 @@ void TimelineView::set_path(std::shared_ptr<const std::vector<cli::PathStay>> pa
     changed();
 }
 
-void TimelineView::set_counterparts(std::shared_ptr<const Counterparts> counterparts) {
+void TimelineView::set_counterparts(std::shared_ptr<const Counterparts> counterparts,
+                                    const QString& title_of_others) {
     counterparts_ = std::move(counterparts);
+    scene_.overlaid_title = title_of_others;
     colour_by_difference(shows_difference_->isChecked());
     Q_EMIT selection_changed();
 }
@@ -86,7 +88,56 @@ void TimelineView::colour_by_difference(bool wanted) {
     scene_.difference.reset();
     if (wanted && counterparts_)
         scene_.difference = std::make_shared<const DifferenceLanes>(*timeline_, counterparts_);
+    lay_over(lays_over_->isChecked());  // in these colours
+}
+
+void TimelineView::lay_over(bool wanted) {
+    lays_over_->setChecked(wanted);
+    scene_.overlaid.reset();
+    if (wanted && counterparts_)
+        scene_.overlaid = std::make_shared<OverlaidLanes>(*timeline_, counterparts_,
+                                                          scene_.difference != nullptr);
+    if (rows_) rows_->lay_over(wanted && !scene_.overlaid_title.isEmpty());
+    find_laid_over();
+    lay_out();
     changed();
+}
+
+std::optional<Laid> TimelineView::laid_over_box(const BoxPlace& box) const {
+    if (box.stream) return scene_.overlaid->over(*op_of(box));
+    return scene_.overlaid->over_box(box.rank,
+                                     timeline_->ranks()[box.rank].outline.spans()[box.span]);
+}
+
+// Of what is selected and what the mouse is on.
+void TimelineView::find_laid_over() {
+    scene_.laid_over.clear();
+    if (!scene_.overlaid) return;
+    for (const std::optional<BoxPlace>& box : {scene_.selected, scene_.hovered}) {
+        const std::optional<Laid> laid = box ? laid_over_box(*box) : std::nullopt;
+        if (laid) scene_.laid_over.push_back({*box, laid->times});
+    }
+}
+
+// What is to be seen of it: of millions of ops a row or two at each paint, so that the window lives
+// on; or all.
+void TimelineView::make_overlaid(bool all) {
+    constexpr std::size_t kOpsAPaint = 100'000;
+    if (!scene_.overlaid) return;
+    std::size_t ops = 0;
+    const auto [first, last] =
+        rows_->between(scene_.scrolled, scene_.scrolled + layout_.rows.height());
+    for (std::size_t r = first; r < last; ++r) {
+        const Row& row = rows_->all()[r];
+        if (scene_.overlaid->made(row) != nullptr) continue;
+        if (!all && ops > kOpsAPaint) {
+            QMetaObject::invokeMethod(
+                viewport(), [this] { viewport()->update(); }, Qt::QueuedConnection);
+            return;
+        }
+        scene_.overlaid->make(row);
+        ops += timeline_->track_of(row.rank).events.size();
+    }
 }
 
 void TimelineView::select(std::optional<BoxPlace> box) {
@@ -103,6 +154,7 @@ void TimelineView::select(std::optional<BoxPlace> box) {
         scene_.area.reset();
         scene_.memory_rank = box->rank;
     }
+    find_laid_over();
     if (const std::optional<Details> found = details())
         setAccessibleDescription(QString::fromStdString(brief(*found)));
     changed();
@@ -121,12 +173,16 @@ void TimelineView::select_area(std::optional<Area> area) {
 
 std::optional<Details> TimelineView::details() const {
     if (!scene_.selected) return std::nullopt;
-    const BoxPlace& box = *scene_.selected;
+    return details_of(*scene_.selected);
+}
+
+Details TimelineView::details_of(const BoxPlace& box) const {
     Details found;
     Counterparts::Lines beside;
     if (box.stream) {
-        found = op_details(*timeline_, *selected_op());
-        if (counterparts_) beside = counterparts_->lines_of_op(*selected_op());
+        const OpPlace op = *op_of(box);
+        found = op_details(*timeline_, op);
+        if (counterparts_) beside = counterparts_->lines_of_op(op);
     } else {
         const Span& span = timeline_->ranks()[box.rank].outline.spans()[box.span];
         found = work_details(*timeline_, box.rank, span);
@@ -174,10 +230,13 @@ void TimelineView::scrollContentsBy(int /*dx*/, int /*dy*/) {
     viewport()->update();
 }
 
-void TimelineView::paint_scene(QPainter& painter, const QRect& whole) const {
+void TimelineView::paint_scene(QPainter& painter, const QRect& whole) {
+    make_overlaid(true);
     Scene scene = scene_;
     scene.cursor.reset();
     scene.hovered.reset();
+    std::erase_if(scene.laid_over,
+                  [&](const LaidOver& over) { return over.box != scene.selected; });
     const SceneLayout layout(whole);
     scene.view.set_width(layout.rows.width());
     const Look look = Look::of(palette());
@@ -190,6 +249,7 @@ void TimelineView::paintEvent(QPaintEvent* /*event*/) {
     QPainter painter(viewport());
     const Look look = Look::of(palette());
     painter.fillRect(viewport()->rect(), look.ground);
+    make_overlaid(false);
     if (!timeline_) {
         painter.setPen(look.faint);
         painter.drawText(viewport()->rect(), Qt::AlignCenter,

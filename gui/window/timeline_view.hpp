@@ -24,7 +24,7 @@ class TimelineView : public QAbstractScrollArea {
     const std::shared_ptr<const Timeline>& shared_timeline() const { return timeline_; }
     const Scene& scene() const { return scene_; }
     // Its size is that of the widget; the cursor is left out.
-    void paint_scene(QPainter& painter, const QRect& whole) const;
+    void paint_scene(QPainter& painter, const QRect& whole);
 
     // In the order of the menu; enabled while there is a timeline.
     const std::vector<QAction*>& timeline_actions() const { return actions_; }
@@ -32,6 +32,7 @@ class TimelineView : public QAbstractScrollArea {
     static std::vector<std::pair<QString, QString>> mouse_help();
 
     void set_title(const QString& title);  // empty: "whole step"
+    const QString& title() const { return title_; }
     // What is shown, counted from the start of the step: so that two steps can be held against each
     // other. `reach`: how long after the start it may go on, though the step be shorter.
     Stretch shown_of_step() const;
@@ -40,14 +41,18 @@ class TimelineView : public QAbstractScrollArea {
     // Of the step that is shown, by stays on one rank each; drawn while its action is checked.
     void set_path(std::shared_ptr<const std::vector<cli::PathStay>> path);
     const std::shared_ptr<const std::vector<cli::PathStay>>& path() const { return path_; }
-    // Of the ops of this timeline in another step; null: it is held against none.
-    void set_counterparts(std::shared_ptr<const Counterparts> counterparts);
+    // Of the ops of this timeline in another step; null: it is held against none, or, where that
+    // has a title, not aligned with it yet.
+    void set_counterparts(std::shared_ptr<const Counterparts> counterparts,
+                          const QString& title_of_others = {});
     // Of the selection; nothing where it has none.
     std::optional<OpPlace> counterpart() const;
     // Shows an op that is selected in another step.
     void point_at(std::optional<OpPlace> op);
     // Boxes by how much longer or shorter they are than their counterparts, while there are any.
     void colour_by_difference(bool wanted);
+    // The other step's ops over the rows of this one, while there are counterparts.
+    void lay_over(bool wanted);
     // Marks, counted from the start of the step.
     std::vector<Picoseconds> marks() const;
     void set_marks(const std::vector<Picoseconds>& of_step);
@@ -69,6 +74,7 @@ class TimelineView : public QAbstractScrollArea {
     void marks_changed();  // by the user
     void counterpart_wanted(const OpPlace& op);
     void coloured_by_difference(bool wanted);  // by the user
+    void laid_over(bool wanted);               // likewise
     void hovered(const QString& text);
 
   protected:
@@ -111,6 +117,8 @@ class TimelineView : public QAbstractScrollArea {
     void toggle_path();
     void to_counterpart();
     void toggle_difference();
+    void toggle_overlay();
+    static QString without_counterparts();
 
     void step_on_row(int by);
     void zoom(double factor, double x);
@@ -118,6 +126,15 @@ class TimelineView : public QAbstractScrollArea {
     void lay_out();
     void drop_minimap();
     std::optional<BoxPlace> box_at(const QPoint& place) const;
+    // What lies there of another step.
+    std::optional<Laid> laid_at(const QPoint& place) const;
+    std::optional<OpPlace> op_of(const BoxPlace& box) const;
+    Details details_of(const BoxPlace& box) const;
+    bool is_below(const Row& row, const QPoint& place) const;
+    QString hover_text(const QPoint& place) const;
+    std::optional<Laid> laid_over_box(const BoxPlace& box) const;
+    void find_laid_over();
+    void make_overlaid(bool all);
     Area area_between(const QPoint& a, const QPoint& b) const;
     std::optional<Stretch> selected_stretch() const;
     void centre_minimap(int x);
@@ -133,6 +150,7 @@ class TimelineView : public QAbstractScrollArea {
     QAction* shows_path_ = nullptr;
     std::shared_ptr<const Counterparts> counterparts_;
     QAction* shows_difference_ = nullptr;
+    QAction* lays_over_ = nullptr;
     std::vector<QAction*> actions_;
     Drag drag_ = Drag::none;
     QPoint pressed_, last_;

@@ -50,6 +50,9 @@ void TimelineView::make_actions() {
     shows_difference_ = add_action(tr("Colour by the difference to the other step"), {Qt::Key_C},
                                    &Self::toggle_difference);
     shows_difference_->setCheckable(true);
+    lays_over_ =
+        add_action(tr("Lay the other step over this one"), {Qt::Key_V}, &Self::toggle_overlay);
+    lays_over_->setCheckable(true);
     add_action(tr("Clear selection and marks"), {Qt::Key_Escape}, &Self::clear);
 }
 
@@ -218,8 +221,10 @@ void TimelineView::step_on_row(int by) {
 }
 
 std::optional<OpPlace> TimelineView::selected_op() const {
-    if (!scene_.selected) return std::nullopt;
-    const BoxPlace& box = *scene_.selected;
+    return scene_.selected ? op_of(*scene_.selected) : std::nullopt;
+}
+
+std::optional<OpPlace> TimelineView::op_of(const BoxPlace& box) const {
     if (box.stream) {
         const Span& span = timeline_->streams(box.rank)[*box.stream].spans()[box.span];
         return OpPlace{box.rank, span.index};
@@ -296,14 +301,23 @@ void TimelineView::to_counterpart() {
     if (const std::optional<OpPlace> there = counterpart())
         return Q_EMIT counterpart_wanted(*there);
     Q_EMIT hovered(counterparts_ ? tr("What is selected has no counterpart in the other step")
-                                 : tr("No step is held for comparison: Ctrl+H holds one"));
+                                 : without_counterparts());
 }
 
 void TimelineView::toggle_difference() {
     colour_by_difference(shows_difference_->isChecked());
-    if (shows_difference_->isChecked() && !counterparts_)
-        Q_EMIT hovered(tr("No step is held for comparison: Ctrl+H holds one"));
+    if (shows_difference_->isChecked() && !counterparts_) Q_EMIT hovered(without_counterparts());
     Q_EMIT coloured_by_difference(shows_difference_->isChecked());
+}
+
+void TimelineView::toggle_overlay() {
+    lay_over(lays_over_->isChecked());
+    if (lays_over_->isChecked() && !counterparts_) Q_EMIT hovered(without_counterparts());
+    Q_EMIT laid_over(lays_over_->isChecked());
+}
+
+QString TimelineView::without_counterparts() {
+    return tr("No step is aligned with this one: Ctrl+H holds one");
 }
 
 void TimelineView::open_all() {

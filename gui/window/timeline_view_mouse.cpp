@@ -24,10 +24,49 @@ std::optional<BoxPlace> TimelineView::box_at(const QPoint& place) const {
         rows_->at(place.y() - layout_.rows.top() + scene_.scrolled);
     if (!number) return std::nullopt;
     const Row& row = rows_->all()[*number];
+    if (is_below(row, place)) return std::nullopt;
     const std::int64_t span =
         span_at(rows_->lane(row), scene_.view, place.x() - layout_.rows.left());
     if (span < 0) return std::nullopt;
     return BoxPlace{row.rank, row.stream, static_cast<std::size_t>(span)};
+}
+
+// Whether a place of a row is below its own boxes.
+bool TimelineView::is_below(const Row& row, const QPoint& place) const {
+    return place.y() - layout_.rows.top() + scene_.scrolled >= row.top + row.height;
+}
+
+std::optional<Laid> TimelineView::laid_at(const QPoint& place) const {
+    if (!scene_.overlaid || !layout_.rows.contains(place)) return std::nullopt;
+    const std::optional<std::size_t> number =
+        rows_->at(place.y() - layout_.rows.top() + scene_.scrolled);
+    if (!number) return std::nullopt;
+    const Row& row = rows_->all()[*number];
+    const OverlaidLane* over = scene_.overlaid->made(row);
+    if (over == nullptr || !is_below(row, place)) return std::nullopt;
+    const std::int64_t span = span_at(over->lane, scene_.view, place.x() - layout_.rows.left());
+    if (span < 0) return std::nullopt;
+    return scene_.overlaid->at(row, static_cast<std::size_t>(span));
+}
+
+// What the mouse is on, in a line: of both steps where one is laid over the other.
+QString TimelineView::hover_text(const QPoint& place) const {
+    const auto laid_text = [&](const Laid& laid) {
+        return tr("%1: %2").arg(scene_.overlaid_title,
+                                QString::fromStdString(scene_.overlaid->told(laid)));
+    };
+    if (const std::optional<Laid> laid = laid_at(place)) return laid_text(*laid);
+    if (!scene_.hovered) return {};
+    const BoxPlace& box = *scene_.hovered;
+    const Span& span = box.stream ? timeline_->streams(box.rank)[*box.stream].spans()[box.span]
+                                  : timeline_->ranks()[box.rank].outline.spans()[box.span];
+    QString text =
+        QString::fromStdString(brief(box.stream ? op_details(*timeline_, {box.rank, span.index})
+                                                : work_details(*timeline_, box.rank, span)));
+    if (!scene_.overlaid || (!box.stream && span.index < 0)) return text;
+    const std::optional<Laid> over = laid_over_box(box);
+    return text + QStringLiteral(" | ") +
+           (over ? laid_text(*over) : tr("%1: has it not").arg(scene_.overlaid_title));
 }
 
 Area TimelineView::area_between(const QPoint& a, const QPoint& b) const {
@@ -90,16 +129,8 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
         select_area(area_between(pressed_, place));
     last_ = place;
     scene_.hovered = drag_ == Drag::none ? box_at(place) : std::nullopt;
-    QString text;
-    if (scene_.hovered) {
-        const BoxPlace& box = *scene_.hovered;
-        const Span& span = box.stream ? timeline_->streams(box.rank)[*box.stream].spans()[box.span]
-                                      : timeline_->ranks()[box.rank].outline.spans()[box.span];
-        text =
-            QString::fromStdString(brief(box.stream ? op_details(*timeline_, {box.rank, span.index})
-                                                    : work_details(*timeline_, box.rank, span)));
-    }
-    Q_EMIT hovered(text);
+    find_laid_over();
+    Q_EMIT hovered(hover_text(place));
     changed();
 }
 
@@ -150,18 +181,14 @@ bool TimelineView::viewportEvent(QEvent* event) {
     if (event->type() == QEvent::Leave) {
         scene_.cursor.reset();
         scene_.hovered.reset();
+        find_laid_over();
         Q_EMIT hovered({});
         viewport()->update();
     }
     if (event->type() == QEvent::ToolTip && timeline_) {
         const auto* help = static_cast<QHelpEvent*>(event);
         if (scene_.hovered && drag_ == Drag::none) {
-            const BoxPlace& box = *scene_.hovered;
-            const Span& span = box.stream
-                                   ? timeline_->streams(box.rank)[*box.stream].spans()[box.span]
-                                   : timeline_->ranks()[box.rank].outline.spans()[box.span];
-            const Details found = box.stream ? op_details(*timeline_, {box.rank, span.index})
-                                             : work_details(*timeline_, box.rank, span);
+            const Details found = details_of(*scene_.hovered);
             QString text = QStringLiteral("<b>%1</b><table>")
                                .arg(QString::fromStdString(found.title).toHtmlEscaped());
             for (const auto& [what, value] : found.lines)

@@ -35,11 +35,16 @@ class Assembly {
             for (const OpTime& time : rank)
                 origin_ = std::min(origin_, time.begin);
         for (std::size_t rank = 0; rank < times_.size(); ++rank)
-            trace.tracks.push_back(track_of(static_cast<plan::Rank>(rank)));
-        meet(trace);
-        for (const trace::Track& track : trace.tracks)
-            for (const trace::Event& event : track.events)
+            events_.push_back(events_of(static_cast<plan::Rank>(rank)));
+        meet();
+        for (std::size_t rank = 0; rank < times_.size(); ++rank) {
+            trace::Track& track = trace.tracks.emplace_back();
+            track.rank = static_cast<plan::Rank>(rank);
+            track.program = static_cast<std::int32_t>(plan_.mesh.coordinates(track.rank).pipeline);
+            track.events = events_[rank];
+            for (const trace::Event& event : events_[rank])
                 trace.step_end = std::max(trace.step_end, event.end);
+        }
         return trace;
     }
 
@@ -58,20 +63,18 @@ class Assembly {
     }
 
     // Ready once the op before on its stream and those it waits for on others have ended.
-    trace::Track track_of(plan::Rank rank) const {
+    std::vector<trace::Event> events_of(plan::Rank rank) const {
         const plan::LinkedProgram& program = linked(rank);
         const auto& times = times_[static_cast<std::size_t>(rank)];
         ORRERY_CHECK(times.size() == program.size(), "a time for every op");
-        trace::Track track;
-        track.rank = rank;
-        track.program = static_cast<std::int32_t>(plan_.mesh.coordinates(rank).pipeline);
+        std::vector<trace::Event> events;
         std::array<std::vector<std::int32_t>, plan::kStreams> issued;  // op ids
         for (std::size_t id = 0; id < times.size(); ++id) {
             trace::Event event;
             event.start = since_origin(times[id].begin);
             event.end = since_origin(times[id].end);
             auto after = [&](std::int32_t earlier) {
-                const trace::Picoseconds end = track.events[static_cast<std::size_t>(earlier)].end;
+                const trace::Picoseconds end = events[static_cast<std::size_t>(earlier)].end;
                 if (event.blocker >= 0 && end < event.ready) return;
                 event.ready = end;
                 event.blocker = earlier;
@@ -84,64 +87,66 @@ class Assembly {
             }
             event.ready = std::min(event.ready, event.start);
             own.push_back(static_cast<std::int32_t>(id));
-            track.events.push_back(event);
+            events.push_back(event);
         }
-        return track;
+        return events;
     }
 
     // Members of a collective make the same calls in the same order.
-    void meet(trace::Trace& trace) const {
+    void meet() {
         using Call = std::tuple<plan::GroupKind, plan::Rank, std::size_t>;  // group, first, count
         std::map<Call, std::vector<Member>> calls;
-        for (const trace::Track& track : trace.tracks) {
+        for (plan::Rank rank = 0; rank < ranks(); ++rank) {
             std::array<std::size_t, plan::kGroupKinds> count{};
-            for (std::size_t id = 0; id < track.events.size(); ++id) {
-                const plan::Op& performed = op(track.rank, id);
+            for (std::size_t id = 0; id < events(rank).size(); ++id) {
+                const plan::Op& performed = op(rank, id);
                 if (!plan::is_communication(performed.kind()) || performed.is<plan::Exchange>())
                     continue;
-                const auto members = plan_.mesh.group(performed.group, track.rank);
+                const auto members = plan_.mesh.group(performed.group, rank);
                 if (members.size() < 2) continue;
                 auto& n = count[static_cast<std::size_t>(performed.group)];
-                calls[{performed.group, members.front(), n++}].push_back({track.rank, id});
+                calls[{performed.group, members.front(), n++}].push_back({rank, id});
             }
         }
         for (const auto& [call, members] : calls)
-            start_together(trace, members);
-        meet_transfers(trace);
+            start_together(members);
+        meet_transfers();
     }
 
-    static trace::Event& event_of(trace::Trace& trace, const Member& member) {
-        return trace.tracks[static_cast<std::size_t>(member.rank)].events[member.id];
+    plan::Rank ranks() const { return static_cast<plan::Rank>(events_.size()); }
+    std::vector<trace::Event>& events(plan::Rank rank) {
+        return events_[static_cast<std::size_t>(rank)];
     }
+    trace::Event& event_of(const Member& member) { return events(member.rank)[member.id]; }
 
-    static void start_together(trace::Trace& trace, const std::vector<Member>& members) {
+    void start_together(const std::vector<Member>& members) {
         Member last = members.front();
         for (const Member& member : members)
-            if (event_of(trace, member).start > event_of(trace, last).start) last = member;
-        const trace::Picoseconds start = event_of(trace, last).start;
+            if (event_of(member).start > event_of(last).start) last = member;
+        const trace::Picoseconds start = event_of(last).start;
         for (const Member& member : members) {
-            trace::Event& event = event_of(trace, member);
+            trace::Event& event = event_of(member);
             event.start = std::min(std::max(event.start, start), event.end);
             event.late_track = member.rank == last.rank ? -1 : static_cast<std::int32_t>(last.rank);
         }
     }
 
     // An exchange starts when the peers of all its transfers have come to theirs.
-    void meet_transfers(trace::Trace& trace) const {
+    void meet_transfers() {
         using Message = std::tuple<plan::Rank, plan::Rank, plan::Action>;  // sender, receiver, send
         std::map<Message, std::vector<Member>> messages;
         std::map<std::pair<plan::Rank, std::size_t>, std::vector<Message>> of_exchange;
-        for (const trace::Track& track : trace.tracks) {
-            const plan::LinkedProgram& program = linked(track.rank);
-            const plan::Program& planned = plan_.program_of(track.rank);
-            for (std::size_t id = 0; id < track.events.size(); ++id)
+        for (plan::Rank rank = 0; rank < ranks(); ++rank) {
+            const plan::LinkedProgram& program = linked(rank);
+            const plan::Program& planned = plan_.program_of(rank);
+            for (std::size_t id = 0; id < events(rank).size(); ++id)
                 for (const plan::Transfer& transfer : planned.steps[program.step[id]].transfers) {
-                    const plan::Rank peer = plan_.mesh.pipeline_peer(track.rank, transfer.peer);
+                    const plan::Rank peer = plan_.mesh.pipeline_peer(rank, transfer.peer);
                     const bool sends = plan::is_send(transfer.action.kind);
-                    const Message message{sends ? track.rank : peer, sends ? peer : track.rank,
+                    const Message message{sends ? rank : peer, sends ? peer : rank,
                                           sent_as(transfer.action)};
-                    messages[message].push_back({track.rank, id});
-                    of_exchange[{track.rank, id}].push_back(message);
+                    messages[message].push_back({rank, id});
+                    of_exchange[{rank, id}].push_back(message);
                 }
         }
         std::map<std::pair<plan::Rank, std::size_t>, Member> last_of;
@@ -149,14 +154,14 @@ class Assembly {
             Member last{exchange.first, exchange.second};
             for (const Message& message : sent)
                 for (const Member& side : messages.at(message))
-                    if (event_of(trace, side).start > event_of(trace, last).start) last = side;
+                    if (event_of(side).start > event_of(last).start) last = side;
             last_of[exchange] = last;
         }
         std::map<std::pair<plan::Rank, std::size_t>, trace::Picoseconds> starts;
         for (const auto& [exchange, last] : last_of)
-            starts[exchange] = event_of(trace, last).start;
+            starts[exchange] = event_of(last).start;
         for (const auto& [exchange, last] : last_of) {
-            trace::Event& event = event_of(trace, {exchange.first, exchange.second});
+            trace::Event& event = event_of({exchange.first, exchange.second});
             event.start = std::min(starts.at(exchange), event.end);
             event.late_track =
                 last.rank == exchange.first ? -1 : static_cast<std::int32_t>(last.rank);
@@ -180,6 +185,7 @@ class Assembly {
     std::vector<plan::LinkedProgram> linked_;
     std::vector<const plan::Op*> ops_;  // by number across blocks
     std::int64_t origin_ = 0;
+    std::vector<std::vector<trace::Event>> events_;  // by rank
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ CallTimeouts expected_timeouts(const trace::Trace& trace) {
         for (std::size_t id = 0; id < track.events.size(); ++id) {
             const trace::OpName& op = trace.op_of(track, id);
             if (!plan::is_communication(op.kind)) continue;
-            const trace::Event& event = track.events[id];
+            const trace::Event event = track.events[id];
             double& longest = timeouts.expected_s[op.label];
             longest = std::max(longest, seconds(event.end - event.ready));
         }

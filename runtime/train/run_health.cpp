@@ -56,8 +56,7 @@ std::vector<double> expected_compute_s(const plan::Layout& layout, const trace::
         double seconds = 0;
         for (std::size_t id = 0; id < track.events.size(); ++id)
             if (trace.op_of(track, id).stream == plan::Stream::compute)
-                seconds += static_cast<double>(track.events[id].end - track.events[id].start) *
-                           kPicosecond;
+                seconds += static_cast<double>(track.events[id].duration()) * kPicosecond;
         double& slowest =
             by_peers[static_cast<std::size_t>(peers[static_cast<std::size_t>(track.rank)])];
         slowest = std::max(slowest, seconds);

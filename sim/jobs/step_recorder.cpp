@@ -46,7 +46,7 @@ StepRecord StepRecorder::finish() {
     for (std::size_t t = 0; t < kept_.events.size(); ++t) {
         for (const trace::Event& event : kept_.events[t])
             record.run = std::max(record.run, event.end);
-        trace.tracks[t].events = std::move(kept_.events[t]);
+        trace.tracks[t].events = kept_.events[t];
     }
     record.length = window.end - window.start;
     record.accounts = trace::mean_accounts(trace, trace::sums_of(trace));

@@ -97,7 +97,7 @@ MeasuredCosts::MeasuredCosts(trace::Trace trace, std::string path)
             throw CostsError(path_ + ": a track stands for several ranks; a measured one for one");
         const trace::ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
         for (std::size_t i = trace::first_of_last_step(program); i < track.events.size(); ++i) {
-            const Event& event = track.events[i];
+            const Event event = track.events[i];
             const trace::OpName& op = trace_.ops[program.op[i]];
             Runs& of = runs[key_of(op)];
             of.durations.push_back(event.end - event.start);
@@ -238,7 +238,8 @@ std::vector<OpTime> MeasuredCosts::times_of(const plan::LinkedProgram& linked,
     const std::size_t size = linked.size() / static_cast<std::size_t>(repetitions);
     const std::size_t before = linked.size() - size;  // ops of earlier steps
     const trace::ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
-    const Event* events = track.events.data() + trace::first_of_last_step(program);
+    const std::size_t first = trace::first_of_last_step(program);
+    const auto event_of = [&](std::size_t op) { return track.events[first + op]; };
     const Picoseconds period = trace_.step_end - trace_.step_start;
     std::array<std::vector<std::size_t>, plan::kStreams> on_stream;
     std::vector<OpTime> times;
@@ -247,16 +248,16 @@ std::vector<OpTime> MeasuredCosts::times_of(const plan::LinkedProgram& linked,
         if (i >= before) {
             Picoseconds free = repetitions == 1 ? trace_.step_start : trace_.step_start - period;
             const auto follow = [&](std::size_t op) {
-                free = std::max(free,
-                                op >= before ? events[op - before].end : events[op].end - period);
+                free = std::max(
+                    free, op >= before ? event_of(op - before).end : event_of(op).end - period);
             };
             if (!on_stream[own].empty()) follow(on_stream[own].back());
             for (std::uint32_t w = linked.first_wait[i]; w < linked.first_wait[i + 1]; ++w)
                 follow(
                     on_stream[plan::index_of(linked.waits[w].stream)][linked.waits[w].count - 1]);
-            const Event& event = events[i - before];
+            const Event event = event_of(i - before);
             const Picoseconds came = came_last(event) ? event.start : event.ready;
-            times.push_back({std::max<Picoseconds>(0, came - free), event.end - event.start});
+            times.push_back({std::max<Picoseconds>(0, came - free), event.duration()});
         }
         on_stream[own].push_back(i);
     }
@@ -271,8 +272,9 @@ bool MeasuredCosts::ran_in_order() const {
         last.fill(std::numeric_limits<Picoseconds>::min());
         for (std::size_t i = 0; i < track.events.size(); ++i) {
             Picoseconds& before = last[plan::index_of(trace_.ops[program.op[i]].stream)];
-            if (track.events[i].start < before) return false;
-            before = track.events[i].start;
+            const Picoseconds start = track.events[i].start;
+            if (start < before) return false;
+            before = start;
         }
     }
     return true;
@@ -283,7 +285,7 @@ std::optional<Replay> MeasuredCosts::replay_of(const plan::Plan& plan) const {
     Replay replay;
     Picoseconds last = trace_.step_start;
     for (const Track& track : trace_.tracks)
-        for (const Event& event : track.events) {
+        for (const Event event : track.events) {
             if (event.start < trace_.step_start) replay.repetitions = 2;
             last = std::max(last, event.end);
         }

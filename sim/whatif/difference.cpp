@@ -16,7 +16,7 @@ BySort busy_seconds(const trace::Trace& trace) {
         const double weight = static_cast<double>(track.represents());
         ranks += weight;
         for (std::size_t i = 0; i < track.events.size(); ++i) {
-            const trace::Event& event = track.events[i];
+            const trace::Event event = track.events[i];
             if (event.start < trace.step_start || event.start >= trace.step_end) continue;
             const trace::OpName& op = trace.op_of(track, i);
             busy[static_cast<std::size_t>(op.kind)][static_cast<std::size_t>(op.group)] +=

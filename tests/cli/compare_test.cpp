@@ -23,14 +23,13 @@ trace::Trace measured_trace() {
     trace::Trace trace = trace::read_trace(path);
     trace.origin = trace::Origin::measured;
     for (trace::Track& track : trace.tracks)
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            trace::Event& event = track.events[i];
+        track.events.change([&](trace::Event& event, std::size_t i) {
             const bool attention = trace.op_of(track, i).label == "attention";
-            const auto length = static_cast<double>(event.end - event.start);
+            const auto length = static_cast<double>(event.duration());
             const double slower = static_cast<double>(track.rank) + (attention ? 10 : 0);
             event.end = event.start + std::llround(length * (1 + slower / 100));
             trace.step_end = std::max(trace.step_end, event.end);
-        }
+        });
     return trace;
 }
 

@@ -196,7 +196,7 @@ void expect_events_in_order(const trace::Trace& trace) {
         ASSERT_EQ(track.events.size(), program.op.size()) << "an event for every op";
         std::array<trace::Picoseconds, plan::kStreams> ended{};
         for (std::size_t i = 0; i < track.events.size(); ++i) {
-            const trace::Event& event = track.events[i];
+            const trace::Event event = track.events[i];
             EXPECT_LE(0, event.ready);
             EXPECT_LE(event.ready, event.start);
             EXPECT_LE(event.start, event.end);

@@ -13,11 +13,9 @@ struct TwoSteps {
     static std::shared_ptr<const trace::Trace> faster() {
         auto trace = std::make_shared<trace::Trace>(trace::pipeline_trace({4, 8, 3}));
         for (trace::Track& track : trace->tracks)
-            for (std::size_t i = 0; i < track.events.size(); ++i) {
-                trace::Event& event = track.events[i];
-                const Picoseconds takes = event.end - event.start;
-                if (is_collective(*trace, track, i)) event.start = event.end - takes / 3;
-            }
+            track.events.change([&](trace::Event& event, std::size_t i) {
+                if (is_collective(*trace, track, i)) event.start = event.end - event.duration() / 3;
+            });
         return trace;
     }
     static bool is_collective(const trace::Trace& trace, const trace::Track& track, std::size_t i) {
@@ -124,7 +122,7 @@ class HeldStep : public testing::Test {
         const double least = 8 * above().scene().view.ps_per_pixel();
         for (std::size_t i = 0; i < track.events.size(); ++i) {
             const trace::OpName& op = trace.op_of(track, i);
-            const auto takes = static_cast<double>(track.events[i].end - track.events[i].start);
+            const auto takes = static_cast<double>(track.events[i].duration());
             if (op.phase == phase && op.stream == plan::Stream::compute && takes > least)
                 return {0, static_cast<std::int32_t>(i)};
         }
@@ -214,6 +212,32 @@ TEST_F(HeldStep, AKeyColoursBothByTheDifference) {
     world.key(Qt::Key_C);
     world.key(Qt::Key_C);
     EXPECT_FALSE(above().scene().difference);
+}
+
+// Another step is held, or none, while one is being aligned: what was asked for first is never
+// told.
+TEST_F(HeldStep, IsAlignedBesideTheWindowAndNoLongerThanItIsWanted) {
+    const auto hold = [&] { QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier); };
+    hold();
+    EXPECT_TRUE(world.window->is_comparing());
+    EXPECT_TRUE(world.window->comparison().toPlainText().contains(QStringLiteral("aligning")));
+    world.key(Qt::Key_Period);  // the window does what it is asked meanwhile
+    EXPECT_TRUE(above().selected_op());
+    EXPECT_FALSE(above().counterpart());
+    world.settle();
+    EXPECT_TRUE(above().counterpart());
+    EXPECT_FALSE(world.window->comparison().toPlainText().contains(QStringLiteral("aligning")));
+
+    hold();
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier | Qt::ShiftModifier);
+    EXPECT_FALSE(world.window->is_comparing());
+    QTest::qWait(200);
+    EXPECT_FALSE(above().counterpart());
+    EXPECT_EQ(world.window->comparison().toPlainText(), QString());
+    // And the next one is aligned as ever.
+    hold();
+    world.settle();
+    EXPECT_TRUE(above().counterpart());
 }
 
 TEST_F(HeldStep, ItsKeysStandInTheSheet) {

@@ -81,7 +81,7 @@ class Transfers : public testing::Test {
         ASSERT_TRUE(answer_->predicted());
     }
     const Timeline& timeline() const { return *answer_->timeline; }
-    const trace::Event& event(const OpPlace& place) const {
+    trace::Event event(const OpPlace& place) const {
         return timeline().track_of(place.rank).events[static_cast<std::size_t>(place.event)];
     }
     const trace::StepActions& actions(const OpPlace& place) const {
@@ -137,7 +137,7 @@ TEST_F(Transfers, AreOfTheActionThatWaitedAndOfTheOneThatSent) {
             const std::vector<Arrival> around = arrivals_around(timeline(), op);
             return std::find(around.begin(), around.end(), arrival) != around.end();
         };
-        const std::vector<trace::Event>& events = timeline().track_of(to.rank).events;
+        const trace::Events& events = timeline().track_of(to.rank).events;
         for (std::size_t i = 0; i < events.size() && received < 20; ++i) {
             if (events[i].blocker != to.event) continue;
             EXPECT_TRUE(has({to.rank, static_cast<std::int32_t>(i)}));

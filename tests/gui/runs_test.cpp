@@ -93,7 +93,8 @@ TEST(Runs, ARunIsStartedWatchedAndItsMeasuredStepShown) {
         EXPECT_EQ(chart->points(), 6);
     ASSERT_FALSE(launch.measured_trace().isEmpty());
     press(launch, QStringLiteral("Show the measured step"));
-    ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
+    ASSERT_TRUE(
+        until([&] { return !world.window->is_reading() && !world.window->is_comparing(); }));
     EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::measured);
     // The prediction stands beside it, op by op.
     EXPECT_EQ(world.window->held_timeline().timeline()->trace().origin, trace::Origin::predicted);

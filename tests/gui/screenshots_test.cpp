@@ -150,6 +150,29 @@ TEST_P(Screenshots, TwoSchedules) {
     world.window->document().forget_unsaved();
 }
 
+// The same, laid over each other, from far and from near.
+TEST_P(Screenshots, TwoStepsLaidOverEachOther) {
+    WindowWorld world;
+    open_beside_another(world);
+    TimelineView& timeline = world.window->timeline();
+    world.key(Qt::Key_V);
+    keep(*world.window, "overlay-" + look() + ".png");
+    const std::vector<Span>& boxes = timeline.timeline()->ranks()[0].outline.spans();
+    const auto box = std::find_if(boxes.begin(), boxes.end(), [](const Span& span) {
+        return span.kind == Kind::input_gradient;
+    });
+    ASSERT_NE(box, boxes.end()) << boxes.size() << " boxes";
+    timeline.select(BoxPlace{0, std::nullopt, static_cast<std::size_t>(box - boxes.begin())});
+    world.key(Qt::Key_E);
+    world.key(Qt::Key_F);
+    for (int i = 0; i < 3; ++i)
+        world.key(Qt::Key_S);
+    keep(*world.window, "overlay-zoomed-" + look() + ".png");
+    world.key(Qt::Key_C);
+    keep(*world.window, "overlay-difference-" + look() + ".png");
+    world.window->document().forget_unsaved();
+}
+
 // Larger shares of each layer, and another schedule: from far, and an op from near.
 TEST_P(Screenshots, TwoStepsByTheirDifference) {
     WindowWorld world;

@@ -4,13 +4,16 @@
 #include <numeric>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "gui/timeline/details.hpp"
 #include "gui/timeline/find.hpp"
 #include "gui/timeline/rows.hpp"
 #include "gui/timeline/selection.hpp"
+#include "tests/trace/native_container.hpp"
 #include "tests/trace/pipeline_trace.hpp"
 #include "trace/accounts.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::gui {
 namespace ORRERY_TEST_FILE {
@@ -34,6 +37,23 @@ TEST(Timeline, ARankOfTheWholeStepHasTheAccountsOfTheReport) {
         const Aggregate all = aggregate_of(timeline, {timeline.limits(), {rank}});
         EXPECT_EQ(by_account(all), trace::accounts_of(*trace, timeline.track_of(rank)));
     }
+}
+
+// Of a file in which each rank has a program of its own: its events, what they are of, the rows.
+TEST(Timeline, TakesLessThanFortyBytesOfMemoryAnEvent) {
+    const trace::TestFolder folder;
+    const std::string path = folder.file("t.orrery");
+    const trace::PipelineShape shape{8, 64, 41};
+    trace::write_native(trace::pipeline_trace(shape), path);
+    const auto allocated = [] {
+        const struct mallinfo2 info = mallinfo2();
+        return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+    };
+    const double before = allocated();
+    const Timeline timeline(std::make_shared<const trace::Trace>(trace::read_native(path)));
+    const auto events = static_cast<double>(trace::events_of(timeline.trace()));
+    EXPECT_EQ(events, 8 * 2 * 64 * 41 * 4 + 7 * 2 * 64);  // ops of layers, transfers
+    EXPECT_LT((allocated() - before) / events, 40);
 }
 
 // Whatever is selected, its kinds sum to the selected time.
@@ -86,7 +106,7 @@ TEST(Timeline, StreamsHoldEveryEventOnce) {
         for (const Lane& lane : timeline.streams(rank))
             for (const Span& span : lane.spans()) {
                 ++seen[static_cast<std::size_t>(span.index)];
-                const trace::Event& event =
+                const trace::Event event =
                     timeline.track_of(rank).events[static_cast<std::size_t>(span.index)];
                 EXPECT_EQ(span.from, event.start);
                 EXPECT_EQ(span.to, event.end);
@@ -120,7 +140,7 @@ TEST(Rows, OpenRanksHaveARowForEachStream) {
 TEST(Details, SayWhatAnOpWaitedForAndWhereThatIs) {
     const auto trace = pipeline({2, 2, 1});
     const Timeline timeline(trace);
-    const std::vector<trace::Event>& events = timeline.track_of(1).events;
+    const std::vector<trace::Event> events = timeline.track_of(1).events.unpacked();
     const auto waiting = std::find_if(events.begin(), events.end(),
                                       [](const trace::Event& event) { return event.blocker >= 0; });
     ASSERT_NE(waiting, events.end());

@@ -66,7 +66,9 @@ class WindowWorld {
     // All that was typed has been answered.
     void settle() {
         QTest::qWait(0);
-        ASSERT_TRUE(until([this] { return !window->is_simulating() && !window->is_reading(); }));
+        ASSERT_TRUE(until([this] {
+            return !window->is_simulating() && !window->is_reading() && !window->is_comparing();
+        }));
     }
 
     QWidget* canvas() { return window->timeline().viewport(); }

@@ -140,10 +140,12 @@ TEST(CriticalPath, OfALaunchBoundRankIsItsHost) {
     trace.ops.push_back({"", "", plan::OpKind::gemm});
     trace::ProgramOps program;
     trace::Track track;
+    std::vector<trace::Event> events;
     for (std::int64_t i = 1; i <= 5; ++i) {
         program.op.push_back(0);
-        track.events.push_back({i * 10, i * 10, i * 10 + 1, trace::kHost, -1});
+        events.push_back({i * 10, i * 10, i * 10 + 1, trace::kHost, -1});
     }
+    track.events = events;
     trace.programs.push_back(program);
     trace.tracks.push_back(track);
     trace.step_end = 51;

@@ -35,7 +35,7 @@ inline std::string track_fault(const trace::Trace& folded, const trace::Track& o
     if (all.events.size() != one.events.size()) return "tracks differ in length";
     for (std::size_t i = 0; i < one.events.size(); ++i) {
         trace::Event expected = all.events[i];
-        const trace::Event& e = one.events[i];
+        const trace::Event e = one.events[i];
         // Of several that were last together a folded run may name another, of the same program.
         const bool named = late_program(folded, e) == late_program(unfolded, expected);
         expected.late_track = e.late_track;

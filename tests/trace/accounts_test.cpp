@@ -60,7 +60,9 @@ class Rank {
         program.step.push_back(0);
         program.layer.push_back(-1);
         trace_.ops.push_back(op);
-        trace_.tracks[track_].events.push_back(event);
+        std::vector<Event> events = trace_.tracks[track_].events.unpacked();
+        events.push_back(event);
+        trace_.tracks[track_].events = events;
         return *this;
     }
 
@@ -279,7 +281,9 @@ TEST(Accounts, CountALateStartOfAKernelAsLaunch) {
         .compute(Phase::forward, 0, 10)
         .transfer(GroupKind::tensor, {10, 10, 30, 0, -1})
         .compute(Phase::forward, 37, 100, 1);
-    trace.tracks[0].events[2].ready = 30;
+    trace.tracks[0].events.change([](Event& event, std::size_t i) {
+        if (i == 2) event.ready = 30;
+    });
     expect_accounts(trace, 0,
                     {{Account::compute, 73}, {Account::exposed_tensor, 20}, {Account::launch, 7}});
 }

@@ -315,7 +315,7 @@ TEST(ChakraPrices, AreOfTheStepThatCounts) {
             EXPECT_NEAR(static_cast<double>(node.duration_us),
                         static_cast<double>(node.numbers.at("duration_picos")) / 1e6, 1);
         }
-        const Event* const events = prices.events_of(rank);
+        const std::vector<Event> events = prices.events_of(rank);
         double busy_ps = 0;
         const plan::LinkedProgram linked = plan::link(all.plan, all.plan.program_of(rank));
         for (std::size_t i = 0; i < linked.size(); ++i)

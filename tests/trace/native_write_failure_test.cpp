@@ -102,7 +102,9 @@ TEST(NativeWriteFailure, DoesNotPutAFileInThePlaceOfADeviceOrFolder) {
 TEST(NativeWriteFailure, StopsAtATraceThatIsNotSound) {
     const TestFolder folder;
     Trace trace = pipeline_trace({});
-    trace.tracks[0].events[3].blocker = 3;
+    trace.tracks[0].events.change([](Event& event, std::size_t i) {
+        if (i == 3) event.blocker = 3;
+    });
     EXPECT_DEATH(write_native(trace, folder.file("t.orrery")), "blocked by one that comes later");
 }
 

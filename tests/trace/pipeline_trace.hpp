@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trace/trace.hpp"
@@ -25,6 +26,7 @@ class PipelineTrace {
         trace_.scenario_json = R"({"layout": {"schedule": "1f1b"}})";
         trace_.programs.resize(stages);
         trace_.tracks.resize(stages);
+        events_.resize(stages);
         clock_.assign(stages, 0);
         const auto all = stages * static_cast<std::size_t>(shape.micro_batches);
         forward_done_.assign(all, -1);
@@ -43,6 +45,7 @@ class PipelineTrace {
             Track& track = trace_.tracks[index(stage)];
             track.rank = stage;
             track.program = stage;
+            track.events = std::exchange(events_[index(stage)], {});
             trace_.programs[index(stage)].pipeline_rank = stage;
             trace_.step_end = std::max(trace_.step_end, clock_[index(stage)]);
         }
@@ -132,7 +135,7 @@ class PipelineTrace {
     void add(int stage, std::uint32_t op, int layer, Picoseconds earliest, Picoseconds takes,
              int late) {
         ProgramOps& program = trace_.programs[index(stage)];
-        std::vector<Event>& events = trace_.tracks[index(stage)].events;
+        std::vector<Event>& events = events_[index(stage)];
         Picoseconds& clock = clock_[index(stage)];
         Event event;
         event.blocker = events.empty() ? kNothing : static_cast<std::int32_t>(events.size()) - 1;
@@ -149,7 +152,8 @@ class PipelineTrace {
 
     PipelineShape shape_;
     Trace trace_;
-    std::vector<Picoseconds> clock_;  // by stage
+    std::vector<std::vector<Event>> events_;  // by stage
+    std::vector<Picoseconds> clock_;          // likewise
     std::vector<Picoseconds> forward_done_,
         backward_done_;  // by stage and micro-batch, −1: not yet
 };

@@ -49,8 +49,10 @@ class World {
         program.step.push_back(static_cast<std::uint32_t>(program.actions.size() - 1));
         program.layer.push_back(-1);
         program.live_bytes.resize(program.actions.size());
-        trace_.tracks[static_cast<std::size_t>(rank)].events.push_back(
-            {ready < 0 ? start : ready, start, end, blocker, late});
+        Track& track = trace_.tracks[static_cast<std::size_t>(rank)];
+        std::vector<Event> events = track.events.unpacked();
+        events.push_back({ready < 0 ? start : ready, start, end, blocker, late});
+        track.events = events;
         trace_.step_end = std::max(trace_.step_end, end);
         return static_cast<std::int32_t>(program.op.size()) - 1;
     }

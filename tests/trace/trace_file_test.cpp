@@ -55,7 +55,9 @@ Trace odd_trace() {
                    {1500, 1500, 1500, 0, -1},
                    {-7, 3'000'000'000'001, 3'000'000'000'001, 2, -1}}};
     Track b = a;
-    b.events[4] = {kTimeLimit - 1, kTimeLimit, kTimeLimit, kHost, 0};
+    b.events.change([](Event& event, std::size_t i) {
+        if (i == 4) event = {kTimeLimit - 1, kTimeLimit, kTimeLimit, kHost, 0};
+    });
     Track idle;
     idle.rank = INT64_MAX;
     idle.program = 1;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "trace/formats/tables.hpp"
 #include "trace/sound.hpp"
@@ -30,9 +31,9 @@ Assembler::Assembler(Tables tables, std::uint64_t file_bytes) : trace_(std::move
         left -= events;
     }
     for (std::size_t t = 0; t < trace_.tracks.size(); ++t) {
-        Track& track = trace_.tracks[t];
-        track.events.resize(trace_.programs[static_cast<std::size_t>(track.program)].op.size());
-        seen_.emplace_back(track.events.size(), false);
+        const auto program = static_cast<std::size_t>(trace_.tracks[t].program);
+        events_.emplace_back(trace_.programs[program].op.size());
+        seen_.emplace_back(events_[t].size(), false);
         track_by_pid_.push_back({tables.pids[t], t});
     }
     std::sort(track_by_pid_.begin(), track_by_pid_.end());
@@ -52,7 +53,7 @@ std::size_t Assembler::track_of(std::int64_t pid) const {
 }
 
 void Assembler::add(std::size_t track, const EventFields& fields) {
-    std::vector<Event>& events = trace_.tracks[track].events;
+    std::vector<Event>& events = events_[track];
     if (!fields.op_id || *fields.op_id < 0 ||
         *fields.op_id >= static_cast<std::int64_t>(events.size()))
         throw Unexpected(fmt::format("expected \"op_id\" below {}", events.size()));
@@ -82,6 +83,7 @@ Trace Assembler::finish() {
         if (missing != seen_[t].end())
             throw Unexpected(fmt::format("expected op {} of track {}, which is missing",
                                          missing - seen_[t].begin(), t));
+        trace_.tracks[t].events = std::exchange(events_[t], {});
     }
     return std::move(trace_);
 }

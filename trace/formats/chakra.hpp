@@ -29,15 +29,17 @@ class ChakraPrices {
     ChakraPrices(const plan::Plan& plan, const Trace& trace);
 
     const std::string& why_not() const { return why_not_; }
-    // The events of a rank's step by op id, those of the rank that stands for it; nullptr: none
-    // does.
-    const Event* events_of(plan::Rank rank) const;
+    // Whether some rank stands for this one, or it for itself.
+    bool knows(plan::Rank rank) const { return track_of(rank) != nullptr; }
+    // The events of a known rank's step by op id.
+    std::vector<Event> events_of(plan::Rank rank) const;
     // When the step's first op starts, which is time 0 of what is written.
     Picoseconds start() const { return start_; }
     // Ranks that stand for others, and those that stand for themselves.
     std::vector<plan::Rank> representatives() const;
 
   private:
+    const Track* track_of(plan::Rank rank) const;  // nullptr: none
     std::size_t first_event(const Track& track) const;
 
     const Trace& trace_;

@@ -66,8 +66,8 @@ class EventPrediction {
     explicit EventPrediction(std::size_t ops) : last_duration_(ops, 0) {}
 
     // The event became ready when its blocker ended, or some time after the host issued another.
-    Picoseconds ready(const Event* events, std::int32_t blocker) const {
-        if (blocker >= 0) return events[blocker].end;
+    Picoseconds ready(const std::vector<Event>& events, std::int32_t blocker) const {
+        if (blocker >= 0) return events[static_cast<std::size_t>(blocker)].end;
         return blocker == kHost ? last_host_ : 0;
     }
     // It takes as long as the same op took the last time.

@@ -44,7 +44,7 @@ std::vector<Slice> action_slices(const Trace& trace, const Track& track) {
     std::vector<Slice> by_step(program.actions.size(), Slice{0, 0, -1});
     for (std::size_t i = 0; i < track.events.size(); ++i) {
         if (trace.op_of(track, i).stream != plan::Stream::compute) continue;
-        const Event& event = track.events[i];
+        const Event event = track.events[i];
         Slice& slice = by_step[program.step[i]];
         const bool first = slice.index < 0;
         slice.start = first ? event.start : std::min(slice.start, event.start);
@@ -72,9 +72,11 @@ RankView rank_view(const Trace& trace, const Track& track) {
     if (track.represents() > 1) view.name += fmt::format(" · x{} alike", track.represents());
     add_lanes(view.lanes, "actions", true, action_slices(trace, track));
     std::array<std::vector<Slice>, plan::kStreams> streams;
-    for (std::size_t i = 0; i < track.events.size(); ++i)
+    for (std::size_t i = 0; i < track.events.size(); ++i) {
+        const Event event = track.events[i];
         streams[static_cast<std::size_t>(trace.op_of(track, i).stream)].push_back(
-            {track.events[i].start, track.events[i].end, static_cast<std::int32_t>(i)});
+            {event.start, event.end, static_cast<std::int32_t>(i)});
+    }
     for (std::size_t s = 0; s < plan::kStreams; ++s)
         add_lanes(view.lanes, std::string(plan::name(static_cast<plan::Stream>(s))), false,
                   std::move(streams[s]));
@@ -122,7 +124,7 @@ std::vector<std::int32_t> process_ids(const Trace& trace) {
 ViewerClock::ViewerClock(const Trace& trace)
     : origin_ps_(std::min<Picoseconds>(0, trace.step_start)) {
     for (const Track& track : trace.tracks)
-        for (const Event& event : track.events)
+        for (const Event event : track.events)
             origin_ps_ = std::min(origin_ps_, event.start);
 }
 

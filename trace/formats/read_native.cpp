@@ -182,10 +182,11 @@ class NativeReader {
             in.fail(fmt::format("{} events before this, one per op of program {}, found {}",
                                 program.op.size(), track.program, size));
         auto columns = get_columns<5>(in);
-        track.events.resize(size);
+        std::vector<Event> events(size);
         prediction.reset(program);
         for (std::size_t i = 0; i < size; ++i)
-            read_event(columns, prediction, program.op[i], track.events, i);
+            read_event(columns, prediction, program.op[i], events, i);
+        track.events = events;
         for (const ByteReader& column : columns)
             column.expect_end();
     }
@@ -202,7 +203,7 @@ class NativeReader {
             e.blocker = static_cast<std::int32_t>(i - (blocker - kBlockerOp));
         else
             e.blocker = blocker == kBlockerHost ? kHost : kNothing;
-        e.ready = plus(prediction.ready(events.data(), e.blocker), readies.signed_varint());
+        e.ready = plus(prediction.ready(events, e.blocker), readies.signed_varint());
         if (e.ready < -kTimeLimit || e.ready > kTimeLimit)
             readies.fail(fmt::format("event {} to be ready within 2^61 ps", i));
         const std::uint64_t wait = waits.varint();

@@ -58,6 +58,7 @@ class Assembler {
 
   private:
     Trace trace_;
+    std::vector<std::vector<Event>> events_;                          // by track
     std::vector<std::pair<std::int32_t, std::size_t>> track_by_pid_;  // sorted
     std::vector<std::vector<bool>> seen_;
 };

@@ -148,13 +148,14 @@ class RankFile {
     void write(Rank rank, const std::string& path, ChakraWritten& written) {
         const auto p = static_cast<std::size_t>(plan_.mesh.coordinates(rank).pipeline);
         const plan::Program& program = plan_.programs[p];
-        const Event* events = prices_ != nullptr ? prices_->events_of(rank) : nullptr;
+        std::vector<Event> events;
+        if (prices_ != nullptr) events = prices_->events_of(rank);
         Messages out(path);
         out.add(metadata(rank));
         const std::vector<Node> nodes = nodes_of(plan_, program, linked_[p], rank, groups_);
         for (std::size_t id = 0; id < nodes.size(); ++id)
             out.add(node_text(nodes[id], id, program, linked_[p],
-                              events != nullptr ? events + nodes[id].op : nullptr));
+                              prices_ != nullptr ? &events[nodes[id].op] : nullptr));
         written.bytes += out.finish();
         written.nodes += nodes.size();
         ++written.files;
@@ -364,16 +365,25 @@ std::size_t ChakraPrices::first_event(const Track& track) const {
     return step_ * ops_of_program_[static_cast<std::size_t>(track.program)];
 }
 
-const Event* ChakraPrices::events_of(plan::Rank rank) const {
+const Track* ChakraPrices::track_of(plan::Rank rank) const {
     for (const Track& track : trace_.tracks) {
         const bool stands =
             track.rank == rank ||
             std::any_of(track.alike.begin(), track.alike.end(), [&](const RankRange& range) {
                 return rank >= range.first && rank < range.first + range.count;
             });
-        if (stands) return track.events.data() + first_event(track);
+        if (stands) return &track;
     }
     return nullptr;
+}
+
+std::vector<Event> ChakraPrices::events_of(plan::Rank rank) const {
+    const Track& track = *track_of(rank);
+    const std::size_t first = first_event(track);
+    std::vector<Event> events(ops_of_program_[static_cast<std::size_t>(track.program)]);
+    for (std::size_t i = 0; i < events.size(); ++i)
+        events[i] = track.events[first + i];
+    return events;
 }
 
 std::vector<plan::Rank> ChakraPrices::representatives() const {
@@ -395,7 +405,7 @@ ChakraWritten write_chakra(const plan::Plan& plan, const std::vector<plan::Rank>
     chakra::RankFile file(plan, linked, prices);
     ChakraWritten written;
     for (const plan::Rank rank : ranks) {
-        ORRERY_CHECK(prices == nullptr || prices->events_of(rank) != nullptr,
+        ORRERY_CHECK(prices == nullptr || prices->knows(rank),
                      "a rank of which the trace says nothing");
         file.write(rank,
                    (std::filesystem::path(folder) /

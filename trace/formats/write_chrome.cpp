@@ -123,7 +123,7 @@ class ChromeWriter {
     }
 
     void put_times(const Track& track, std::size_t i) {
-        const Event& event = track.events[i];
+        const Event event = track.events[i];
         put("\"op_id\":{},\"ready_ps\":{},\"start_ps\":{},\"end_ps\":{}", i, event.ready,
             event.start, event.end);
         if (event.blocker >= 0)

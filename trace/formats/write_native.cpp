@@ -151,8 +151,9 @@ class NativeWriter {
         prediction_.reset(program);
         for (ByteWriter& column : columns_)
             column.clear();
-        for (std::size_t i = 0; i < track.events.size(); ++i)
-            put_event(track.events, i, program.op[i]);
+        const std::vector<Event> events = track.events.unpacked();
+        for (std::size_t i = 0; i < events.size(); ++i)
+            put_event(events, i, program.op[i]);
         ByteWriter out;
         out.varint(static_cast<std::uint64_t>(track.rank));
         out.varint(static_cast<std::uint64_t>(track.program));
@@ -174,7 +175,7 @@ class NativeWriter {
             columns_[0].varint(kBlockerOp + i - static_cast<std::size_t>(e.blocker));
         else
             columns_[0].varint(e.blocker == kHost ? kBlockerHost : kBlockerNothing);
-        columns_[1].signed_varint(e.ready - prediction_.ready(events.data(), e.blocker));
+        columns_[1].signed_varint(e.ready - prediction_.ready(events, e.blocker));
         columns_[2].varint(static_cast<std::uint64_t>(e.start - e.ready));
         columns_[3].signed_varint(e.end - e.start - prediction_.duration(op));
         columns_[4].varint(static_cast<std::uint64_t>(std::int64_t{e.late_track} + 1));

@@ -271,7 +271,7 @@ class PerfettoWriter {
     }
 
     void note_times(const Track& track, std::size_t i) {
-        const Event& event = track.events[i];
+        const Event event = track.events[i];
         event_.note(Note::op_id, static_cast<std::int64_t>(i));
         event_.note(Note::ready_ps, event.ready);
         event_.note(Note::start_ps, event.start);

@@ -62,18 +62,20 @@ class MeasuredRun {
             const auto& all = events_[index(rank)];
             const std::size_t first = all.size() - all.size() / static_cast<unsigned>(repetitions_);
             trace::Track track{rank, {}, static_cast<std::int32_t>(program_of(rank)), {}};
+            std::vector<trace::Event> events;
             for (std::size_t i = 0; i < all.size(); ++i) {
                 EXPECT_TRUE(done_[index(rank)][i]) << "the plan deadlocks at rank " << rank;
                 trace::Picoseconds& edge = i < first ? trace.step_start : trace.step_end;
                 edge = std::max(edge, all[i].end);
                 if (i < first) continue;
-                track.events.push_back(all[i]);
-                std::int32_t& blocker = track.events.back().blocker;
+                events.push_back(all[i]);
+                std::int32_t& blocker = events.back().blocker;
                 if (blocker >= 0)
                     blocker = blocker < static_cast<std::int32_t>(first)
                                   ? trace::kNothing
                                   : blocker - static_cast<std::int32_t>(first);
             }
+            track.events = events;
             trace.tracks.push_back(std::move(track));
         }
         return trace;

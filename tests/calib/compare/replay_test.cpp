@@ -211,7 +211,7 @@ TraceCalibration calibrated(const World& world, const std::string& name,
     const trace::Trace measured = measured_run(
         world.plan,
         [&](plan::Rank rank, std::uint32_t op) {
-            const trace::Event& event = modelled.tracks[static_cast<std::size_t>(rank)].events[op];
+            const trace::Event event = modelled.tracks[static_cast<std::size_t>(rank)].events[op];
             const double times = factor(world.op(rank, op).kind);
             return Timing{late, std::llround(static_cast<double>(event.end - event.start) * times)};
         },
@@ -397,8 +397,8 @@ TEST(MeasuredCosts, AddUpToTheStepThatWasMeasured) {
     const trace::Trace trace = measured_run(world.plan, Scattered(world, 3));
     Picoseconds measured = 0;
     for (const trace::Track& track : trace.tracks)
-        for (const trace::Event& event : track.events)
-            measured += event.end - event.start;
+        for (const trace::Event event : track.events)
+            measured += event.duration();
     const MeasuredCosts costs(trace, "measured.orrery");
     std::set<const sim::MeasuredOp*> ops;
     for (const trace::OpName& op : world.described.ops)
@@ -425,11 +425,9 @@ MeasuredCosts as_if_measured(const World& world, Change change) {
     trace.origin = trace::Origin::measured;
     for (trace::Track& track : trace.tracks) {
         const trace::ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            trace::Event& event = track.events[i];
-            const Picoseconds duration = event.end - event.start;
-            event.end = event.start + change(trace.ops[program.op[i]], duration);
-        }
+        track.events.change([&](trace::Event& event, std::size_t i) {
+            event.end = event.start + change(trace.ops[program.op[i]], event.duration());
+        });
     }
     MeasuredCosts costs(std::move(trace), "measured.orrery");
     costs.hold_against(sim::predicted_ops(world.plan, *world.read.scenario, profile));

@@ -74,9 +74,11 @@ TEST(Compare, FindsAStepOfTwiceTheTime) {
     measured.step_start *= 2;
     measured.step_end *= 2;
     for (trace::Track& track : measured.tracks)
-        for (trace::Event& event : track.events)
-            event = {event.ready * 2, event.start * 2, event.end * 2, event.blocker,
-                     event.late_track};
+        track.events.change([](trace::Event& event, std::size_t) {
+            event.ready *= 2;
+            event.start *= 2;
+            event.end *= 2;
+        });
     const Comparison comparison = world.compared(measured);
     EXPECT_DOUBLE_EQ(comparison.step.error_pct().value(), -50);
     for (const KindComparison& kind : comparison.kinds) {
@@ -99,11 +101,11 @@ TEST(Compare, NamesTheOpThatIsWrong) {
     constexpr Picoseconds kLonger = 3'000'000;
     trace::Track& slow = measured.tracks[1];
     std::int64_t runs = 0;
-    for (std::size_t i = 0; i < slow.events.size(); ++i) {
-        if (measured.op_of(slow, i).label != "qkv") continue;
-        slow.events[i].end += kLonger;
+    slow.events.change([&](trace::Event& event, std::size_t i) {
+        if (measured.op_of(slow, i).label != "qkv") return;
+        event.end += kLonger;
         ++runs;
-    }
+    });
     ASSERT_EQ(runs, 4 * 8);  // layers × micro-batches
     const Comparison comparison = world.compared(measured);
     const OpComparison& worst = comparison.ops.front();
@@ -258,8 +260,7 @@ TEST(Compare, RefusesAMeasuredTraceThatLacksARank) {
     trace::Trace measured = world.as_measured();
     measured.tracks.erase(measured.tracks.begin() + 3);
     for (trace::Track& track : measured.tracks)
-        for (trace::Event& event : track.events)
-            event.late_track = -1;
+        track.events.change([](trace::Event& event, std::size_t) { event.late_track = -1; });
     const auto differences = differences_of(world.prediction.trace, measured);
     ASSERT_EQ(differences.size(), 2u);
     EXPECT_EQ(differences[0], "ranks: predicted 8, measured 7");

@@ -49,7 +49,9 @@ TEST(StepCommunication, LastsFromWhenTheLastIsReadyToWhenTheWaitingGoOn) {
 // The second computation waits for the first one, not for communication, and runs beside it.
 TEST(StepCommunication, EndsAtItsEndWhereNobodyWaits) {
     trace::Trace trace = trace_of(OpKind::all_reduce);
-    trace.tracks[0].events[2] = {10, 12, 44, 0, -1};
+    trace.tracks[0].events.change([](trace::Event& event, std::size_t i) {
+        if (i == 2) event = {10, 12, 44, 0, -1};
+    });
     const Passage passage = passages(trace, trace.tracks[0])[1];
     EXPECT_EQ(passage.over, 50);
     EXPECT_FALSE(passage.awaited);
