@@ -327,7 +327,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
 // them.
 void MainWindow::unfold() {
     constexpr double kBytesPerEvent = 32;  // docs/gui.md, Measured
-    constexpr double kMostBytes = 4e9;
+    constexpr double kMostBytes = 2e9;  // they are simulated, too, which takes seconds and memory
     double bytes = 0;
     if (shown_ && unfolds_->isChecked())
         for (const trace::Track& track : shown_->prediction->trace.tracks)
