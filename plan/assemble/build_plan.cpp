@@ -127,7 +127,10 @@ Plan assemble_plan(const Scenario& scenario) {
     auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation,
                               layout.overlap_expert_communication);
 
-    const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding_of(scenario)};
+    const Sharding sharding = sharding_of(scenario);
+    const bool copied = plan.mesh.group_size(GroupKind::expert_data) > 1;
+    const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding,
+                          copied ? sharding : Sharding{}};
     const ChosenPasses passes(input);
     const PartKinds kinds = build_parts(input, passes, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {

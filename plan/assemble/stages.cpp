@@ -141,7 +141,7 @@ PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
     const std::int32_t last = placement.rank_of(placement.stages() - 1);
     // Passes over the vocabulary's pieces are whole, whatever those over layers are.
     const PlanInput ends{scenario, dims, shared ? PartForms{true, false} : input.forms,
-                         input.sharding};
+                         input.sharding, input.of_experts};
     const auto add_end = [&](auto forward, std::int32_t at_root, PartPlace place) {
         const auto make = [&](bool is_root) {
             return make_part(ends, passes, forward(scenario, dims, PipelineRoot{at_root, is_root}),
@@ -158,8 +158,8 @@ PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
             make_part(ends, passes, positions_forward(scenario, dims), PartPlace::end, blocks);
     const auto add_layer = [&](const LayerSpec& layer, auto forward, std::int64_t group) {
         const Dims of_layer = dims_of(scenario, layer);
-        return layer_parts({scenario, of_layer, input.forms, input.sharding}, passes,
-                           forward(scenario, of_layer, layer), group, blocks);
+        return layer_parts({scenario, of_layer, input.forms, input.sharding, input.of_experts},
+                           passes, forward(scenario, of_layer, layer), group, blocks);
     };
     DistinctLayers distinct = distinct_layers(scenario);
     for (const LayerSpec& layer : distinct.layers)

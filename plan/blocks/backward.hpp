@@ -22,9 +22,8 @@ struct BlockPair {
     std::int64_t frozen = 0;      // elements of those that are never stepped, beside them …
     std::int64_t experts = 0;     // elements of experts' parameters, beside them, too …
     std::int64_t eight_bit_experts = 0;  // … of which so many are held in eight bits
-    std::int64_t frozen_replicated =
-        0;                            // of `frozen`: every rank of the tensor group holds the same
-    std::int64_t frozen_experts = 0;  // … and experts'
+    // Of the frozen ones: those that every rank of the tensor group holds, and experts'.
+    std::int64_t frozen_replicated = 0, frozen_experts = 0;
 };
 
 // Of a block's pair and what is derived of both: "layer.forward", "backward" → "layer.backward".

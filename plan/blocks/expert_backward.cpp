@@ -24,7 +24,7 @@ void Derivation::derive_route(const Op& op) {
     emit(RouteBackward{forward, rows}, op.label,
          {gradient_of(op.writes[2]), need(op.writes[0]), need(op.writes[1])}, {dlogits});
     contribute(logits, dlogits);
-    if (forward.biased)
+    if (forward.biased && !is_frozen(op.reads[1]))
         accumulate(LoadGradient{rows, forward.chosen, experts}, op.label + " load",
                    {need(op.writes[3])}, op.reads[1]);
     TensorId scale = -1;

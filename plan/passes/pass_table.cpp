@@ -65,8 +65,7 @@ void split_communication(const PlanInput& input, PartBlocks& part) {
 void halve(const PlanInput& input, PartBlocks& part) {
     if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
-    const HandsOn hands_on = {sharding_of_experts(input.scenario).gradients,
-                              input.sharding.gradients};
+    const HandsOn hands_on = {input.of_experts.gradients, input.sharding.gradients};
     part.halves = halve_backward(part.pair, part.recompute ? &*part.recompute : nullptr, hands_on,
                                  is_layer(part.place));
 }

@@ -54,6 +54,7 @@ struct PlanInput {
     const Dims& dims;
     PartForms forms;  // of backward, that the schedule has
     Sharding sharding;
+    Sharding of_experts;  // none where no other rank has a rank's
 };
 
 // The blocks of a part.

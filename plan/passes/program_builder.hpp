@@ -106,8 +106,6 @@ struct Sharding {
     bool parameters = false;
 };
 Sharding sharding_of(const Scenario& scenario);
-// Of experts, which no other rank has where they are spread over all of a stage.
-Sharding sharding_of_experts(const Scenario& scenario);
 
 struct ProgramBuilder {
     const Scenario& scenario;

@@ -10,14 +10,6 @@ Sharding sharding_of(const Scenario& scenario) {
     return {stage >= 1, stage >= 2, stage >= 3};
 }
 
-Sharding sharding_of_experts(const Scenario& scenario) {
-    const Layout& layout = scenario.layout;
-    const std::int64_t ranks_of_stage =
-        layout.tensor_parallel * layout.context_parallel * layout.data_parallel;
-    const bool copied = layout.expert_parallel * layout.expert_tensor_parallel < ranks_of_stage;
-    return copied ? sharding_of(scenario) : Sharding{};
-}
-
 namespace {
 
 // Rajbhandari 2020: K = 12 with fp32 masters beside 16-bit parameters; fp32 parameters are their

@@ -16,15 +16,12 @@ namespace orrery::parity {
 namespace ORRERY_TEST_FILE {
 
 const Sets& model_of(const std::string& family) {
-    static const Sets gpt_oss = {"model.model_type=gpt_oss", "model.head_dim=4",
-                                 "model.num_experts_per_tok=2", "model.swiglu_limit=0.05",
-                                 "model.sliding_window=5"};
     static const Sets llama4 = {"model.model_type=llama4_text", "model.head_dim=4",
                                 "model.num_experts_per_tok=1",  "model.intermediate_size_mlp=96",
                                 "model.moe_layers=[1,3]",       "model.no_rope_layers=[1,0,1,0]",
                                 "model.attention_chunk_size=8", "model.use_qk_norm=true",
                                 "model.floor_scale=4",          "model.attn_scale=0.25"};
-    return family == "gpt_oss" ? gpt_oss : llama4;
+    return family == "gpt_oss" ? gpt_oss_model() : llama4;
 }
 
 struct Case {

@@ -25,6 +25,44 @@ inline constexpr const char* kMixtral = R"({
                "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
 })";
 
+// What makes other families of it: with biases of experts, sinks and windows; with latent
+// attention, a dense first layer, a shared expert and a router whose bias balances; and that router
+// alone.
+inline const Sets& gpt_oss_model() {
+    static const Sets sets = {"model.model_type=gpt_oss", "model.head_dim=4",
+                              "model.num_experts_per_tok=2", "model.swiglu_limit=0.05",
+                              "model.sliding_window=5"};
+    return sets;
+}
+inline const Sets& deepseek_model() {
+    static const Sets sets = {"model.model_type=deepseek_v3",
+                              "model.num_local_experts=null",
+                              "model.n_routed_experts=8",
+                              "model.num_key_value_heads=16",
+                              "model.intermediate_size=96",
+                              "model.moe_intermediate_size=32",
+                              "model.first_k_dense_replace=1",
+                              "model.q_lora_rank=24",
+                              "model.kv_lora_rank=12",
+                              "model.qk_nope_head_dim=3",
+                              "model.qk_rope_head_dim=4",
+                              "model.v_head_dim=5",
+                              "model.n_group=4",
+                              "model.topk_group=2"};
+    return sets;
+}
+inline const Sets& biased_router_model() {
+    static const Sets sets = {
+        R"(model={"model_type": "megatron", "num_layers": 4, "hidden_size": 64,
+                  "num_attention_heads": 16, "ffn_hidden_size": 32, "vocab_size": 125,
+                  "num_experts": 8, "moe_router_topk": 2,
+                  "moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": true,
+                  "swiglu": true, "normalization": "RMSNorm", "position_embedding_type": "rope",
+                  "untie_embeddings_and_output_weights": true, "add_bias_linear": false,
+                  "hidden_dropout": 0, "attention_dropout": 0})"};
+    return sets;
+}
+
 inline std::vector<NamedLayout> expert_layouts() {
     std::vector<NamedLayout> all;
     auto add = [&](const std::string& name, std::vector<std::string> keys, int spread = 1,

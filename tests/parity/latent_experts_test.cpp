@@ -12,21 +12,8 @@ namespace orrery::parity {
 namespace ORRERY_TEST_FILE {
 
 plan::Scenario deepseek(const Sets& where) {
-    Sets sets = {"model.model_type=deepseek_v3",
-                 "model.num_local_experts=null",
-                 "model.n_routed_experts=8",
-                 "model.num_key_value_heads=16",
-                 "model.intermediate_size=96",
-                 "model.moe_intermediate_size=32",
-                 "model.first_k_dense_replace=1",
-                 "model.q_lora_rank=24",
-                 "model.kv_lora_rank=12",
-                 "model.qk_nope_head_dim=3",
-                 "model.qk_rope_head_dim=4",
-                 "model.v_head_dim=5",
-                 "model.n_group=4",
-                 "model.topk_group=2",
-                 "training.precision=fp64"};
+    Sets sets = deepseek_model();
+    sets.emplace_back("training.precision=fp64");
     sets.insert(sets.end(), where.begin(), where.end());
     return scenario(kMixtral, sets);
 }

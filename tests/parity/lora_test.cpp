@@ -153,7 +153,7 @@ const Trained& alone(const Case& c) {
     static std::map<std::string, Trained> runs;
     Sets sets = {"training.precision=" + c.precision};
     for (const std::string& set : c.layout.sets)
-        if (set.starts_with("model.") || set.starts_with("layout.global_batch_size=") ||
+        if (set.starts_with("model") || set.starts_with("layout.global_batch_size=") ||
             set.find("clip_norm") != std::string::npos ||
             set.find("target_modules") != std::string::npos)
             sets.push_back(set);
@@ -267,6 +267,14 @@ std::vector<Case> expert_cases() {
         };
         const bool spread = has("spread") || has("split") || has("copies");
         if (has("overlapped") || (spread && has("zero3"))) continue;
+        named.sets.emplace_back(kAttention);
+        all.push_back({kMixtral, "fp64", named});
+    }
+    for (const char* degree : {"data_parallel=2", "pipeline_parallel=2"}) {
+        NamedLayout named = layout(std::string("biased_router_") + degree, {degree});
+        std::replace(named.name.begin(), named.name.end(), '=', '_');
+        named.sets.insert(named.sets.end(), biased_router_model().begin(),
+                          biased_router_model().end());
         named.sets.emplace_back(kAttention);
         all.push_back({kMixtral, "fp64", named});
     }

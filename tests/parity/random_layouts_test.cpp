@@ -31,25 +31,14 @@ void PrintTo(const Family& family, std::ostream* os) {
 }
 
 std::vector<Family> families() {
-    return {
-        {"gpt", kGpt, {}},
-        {"llama", kLlama, {}},
-        {"mixtral", kMixtral, {}, true},
-        {"gpt_oss",
-         kMixtral,
-         {"model.model_type=gpt_oss", "model.head_dim=4", "model.num_experts_per_tok=2",
-          "model.swiglu_limit=0.05", "model.sliding_window=5"},
-         true},
-        {"deepseek_v3",
-         kMixtral,
-         {"model.model_type=deepseek_v3", "model.num_local_experts=null",
-          "model.n_routed_experts=8", "model.num_key_value_heads=16", "model.intermediate_size=96",
-          "model.moe_intermediate_size=32", "model.first_k_dense_replace=1", "model.q_lora_rank=24",
-          "model.kv_lora_rank=12", "model.qk_nope_head_dim=3", "model.qk_rope_head_dim=4",
-          "model.v_head_dim=5", "model.n_group=4", "model.topk_group=2",
-          "model.num_nextn_predict_layers=1"},
-         true},
-    };
+    Sets further = deepseek_model();
+    further.emplace_back("model.num_nextn_predict_layers=1");
+    return {{"gpt", kGpt, {}},
+            {"llama", kLlama, {}},
+            {"mixtral", kMixtral, {}, true},
+            {"gpt_oss", kMixtral, gpt_oss_model(), true},
+            {"biased_router", kMixtral, biased_router_model(), true},
+            {"deepseek_v3", kMixtral, further, true}};
 }
 
 struct Choice {

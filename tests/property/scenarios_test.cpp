@@ -72,7 +72,7 @@ std::string pass_fault(const plan::Scenario& scenario) {
     const plan::Dims dims = plan::dims_of(scenario);
     const plan::PlanInput input{scenario, dims,
                                 plan::forms_in(plan::chosen_schedule(scenario.layout).grid),
-                                plan::sharding_of(scenario)};
+                                plan::sharding_of(scenario), plan::sharding_of(scenario)};
     std::vector<const plan::Pass*> rows;
     for (const plan::Pass& pass : plan::passes())
         if (pass.applies(input)) rows.push_back(&pass);

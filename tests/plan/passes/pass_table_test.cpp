@@ -21,7 +21,7 @@ namespace ORRERY_TEST_FILE {
 std::vector<const Pass*> rows_of(const Scenario& scenario) {
     const Dims dims = dims_of(scenario);
     const PlanInput input{scenario, dims, forms_in(chosen_schedule(scenario.layout).grid),
-                          sharding_of(scenario)};
+                          sharding_of(scenario), sharding_of(scenario)};
     std::vector<const Pass*> rows;
     for (const Pass& pass : passes())
         if (pass.applies(input)) rows.push_back(&pass);
