@@ -2,7 +2,7 @@
 // colours that is shown.
 #include "gui/timeline/difference_lanes.hpp"
 #include "gui/window/shortcuts_sheet.hpp"
-#include "tests/gui/window_world.hpp"
+#include "tests/gui/held_step.hpp"
 #include "tests/trace/pipeline_trace.hpp"
 
 namespace orrery::gui {
@@ -83,24 +83,8 @@ std::string value_of(QTableWidget& table, const QString& what) {
     return {};
 }
 
-// A held step, and the same with more recomputation: two pipeline ranks, opened.
-class HeldStep : public testing::Test {
+class HeldStep : public BesideAHeldStep {
   protected:
-    HeldStep() {
-        const std::string path = world.copy_of("tiny-gpt");
-        std::string text = content(path);
-        world.open(path);
-        QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
-        const std::size_t at = text.find("\"layout\": {") + 11;
-        text.insert(at, R"("recompute": "full", )");
-        world.window->editor().replace_text(QString::fromStdString(text));
-        world.settle();
-    }
-    ~HeldStep() override { world.window->document().forget_unsaved(); }
-
-    TimelineView& above() { return world.window->timeline(); }
-    TimelineView& held() { return world.window->held_timeline(); }
-
     // By the mouse, on the stream of its opened rank.
     void click(const OpPlace& op) {
         above().go_to(op);
@@ -129,8 +113,6 @@ class HeldStep : public testing::Test {
         ADD_FAILURE() << "no such op";
         return {};
     }
-
-    WindowWorld world;
 };
 
 TEST_F(HeldStep, AnOpShowsItsCounterpartAndLeadsToIt) {

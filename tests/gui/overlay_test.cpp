@@ -9,7 +9,7 @@
 #include <QStatusBar>
 
 #include "gui/window/shortcuts_sheet.hpp"
-#include "tests/gui/window_world.hpp"
+#include "tests/gui/held_step.hpp"
 #include "tests/trace/pipeline_trace.hpp"
 
 namespace orrery::gui {
@@ -140,30 +140,16 @@ TEST(OverlaidLanes, OfALayerThatHasMovedLiesWhereItIsNow) {
 // though nothing here is its counterpart.
 TEST(OverlaidLanes, WhatTheOtherStepHasAloneLiesInTheRowOfWhatItFollows) {
     const auto held = twelve_layers(4);
-    trace::OpName norm = held->ops[0];
-    norm.kind = plan::OpKind::norm;
-    norm.flops = 0;
     const auto added = static_cast<std::uint32_t>(held->ops.size());
-    held->ops.push_back(norm);
-    trace::ProgramOps& program = held->programs[1];
-    std::vector<trace::Event> events = held->tracks[1].events.unpacked();
-    std::size_t norms = 0;
-    for (std::size_t i = 0; i < program.op.size(); ++i) {
-        if (program.op[i] != 0) continue;
-        const auto at = static_cast<std::ptrdiff_t>(i);
-        program.op.insert(program.op.begin() + at, added);
-        program.step.insert(program.step.begin() + at, program.step[i]);
-        program.layer.insert(program.layer.begin() + at, program.layer[i]);
-        const Picoseconds now = events[i].start;  // takes a picosecond, before the op
-        events[i].start = now + 1;
-        events.insert(events.begin() + at, trace::Event{now, now, now + 1});
-        ++i;
-        ++norms;
-    }
-    held->tracks[1].events = events;
+    // Takes a picosecond of the op's.
+    const std::int64_t norms = trace::put_norms_before(*held, 1, [](trace::Event& op) {
+        const Picoseconds now = op.start++;
+        return trace::Event{now, now, now + 1};
+    });
+    const trace::ProgramOps& program = held->programs[1];
     const Overlay overlay(twelve_layers(4), held);
     for (std::size_t rank = 0; rank < 4; ++rank) {
-        std::size_t alone = 0;
+        std::int64_t alone = 0;
         overlay.each_op(rank, [&](const Row& row, const Span& span, const LaidOp& op) {
             if (op.own >= 0) return;
             ++alone;
@@ -173,9 +159,9 @@ TEST(OverlaidLanes, WhatTheOtherStepHasAloneLiesInTheRowOfWhatItFollows) {
             EXPECT_EQ(program.op[static_cast<std::size_t>(op.there.event)], added);
             EXPECT_EQ(op.own, -1);
         });
-        EXPECT_EQ(alone, rank == 1 ? norms : 0U);
+        EXPECT_EQ(alone, rank == 1 ? norms : 0);
     }
-    EXPECT_EQ(norms, 3U * 8);  // layers of a stage × micro-batches
+    EXPECT_EQ(norms, 3 * 8);  // layers of a stage × micro-batches
 }
 
 // An all-reduce that began a third of its time later there, and so takes two thirds.
@@ -253,23 +239,8 @@ TEST(Rows, HaveRoomForAnotherStepBelowTheirOwnBoxes) {
     EXPECT_EQ(rows.all(), before);
 }
 
-// A held step, and the same with more recomputation.
-class LaidOver : public testing::Test {
+class LaidOver : public BesideAHeldStep {
   protected:
-    LaidOver() {
-        const std::string path = world.copy_of("tiny-gpt");
-        std::string text = content(path);
-        world.open(path);
-        QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
-        const std::size_t at = text.find("\"layout\": {") + 11;
-        text.insert(at, R"("recompute": "full", )");
-        world.window->editor().replace_text(QString::fromStdString(text));
-        world.settle();
-    }
-    ~LaidOver() override { world.window->document().forget_unsaved(); }
-
-    TimelineView& above() { return world.window->timeline(); }
-    TimelineView& held() { return world.window->held_timeline(); }
     const Row& first_row() { return above().scene().rows->all().front(); }
 
     // Where a time is in a row, at a height from its top.
@@ -285,8 +256,6 @@ class LaidOver : public testing::Test {
         QApplication::sendEvent(above().viewport(), &move);
         return world.window->statusBar()->currentMessage().toStdString();
     }
-
-    WindowWorld world;
 };
 
 TEST_F(LaidOver, AKeyLaysTheHeldStepOverTheRows) {

@@ -136,25 +136,7 @@ TEST(Alignment, CountsWhatIsInOneStepAlone) {
 TEST(Alignment, OfABlockWithOneOpMoreFindsTheRest) {
     const Trace a = twelve_layers(1);
     Trace b = a;
-    OpName norm = b.ops[0];
-    norm.kind = plan::OpKind::norm;
-    norm.flops = 0;
-    b.ops.push_back(norm);
-    ProgramOps& program = b.programs[0];
-    std::vector<Event> events = b.tracks[0].events.unpacked();
-    const auto added = static_cast<std::uint32_t>(b.ops.size() - 1);
-    std::int64_t count = 0;
-    for (std::size_t i = 0; i < program.op.size(); ++i) {
-        if (program.op[i] != 0) continue;
-        const auto at = static_cast<std::ptrdiff_t>(i);
-        program.op.insert(program.op.begin() + at, added);
-        program.step.insert(program.step.begin() + at, program.step[i]);
-        program.layer.insert(program.layer.begin() + at, program.layer[i]);
-        events.insert(events.begin() + at, Event{});
-        ++i;
-        ++count;
-    }
-    b.tracks[0].events = events;
+    const std::int64_t count = put_norms_before(b, 0, [](const Event&) { return Event{}; });
     const OpDifferences found = differences(a, b);
     EXPECT_EQ(count, 12 * kMicroBatches);
     EXPECT_EQ(found.counts.aligned, found.counts.a_ops);

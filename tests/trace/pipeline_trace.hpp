@@ -162,6 +162,34 @@ inline Trace pipeline_trace(const PipelineShape& shape) {
     return PipelineTrace(shape).run();
 }
 
+// Puts a norm before each of a track's ops of the first name, as event_before(event of that op)
+// says; how many.
+template <typename EventBefore>
+std::int64_t put_norms_before(Trace& trace, std::size_t number, EventBefore event_before) {
+    OpName norm = trace.ops[0];
+    norm.kind = plan::OpKind::norm;
+    norm.flops = 0;
+    const auto added = static_cast<std::uint32_t>(trace.ops.size());
+    trace.ops.push_back(norm);
+    Track& track = trace.tracks[number];
+    ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+    std::vector<Event> events = track.events.unpacked();
+    std::int64_t norms = 0;
+    for (std::size_t i = 0; i < program.op.size(); ++i) {
+        if (program.op[i] != 0) continue;
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        program.op.insert(program.op.begin() + at, added);
+        program.step.insert(program.step.begin() + at, program.step[i]);
+        program.layer.insert(program.layer.begin() + at, program.layer[i]);
+        const Event before = event_before(events[i]);
+        events.insert(events.begin() + at, before);
+        ++i;
+        ++norms;
+    }
+    track.events = events;
+    return norms;
+}
+
 inline std::size_t events_of(const Trace& trace) {
     std::size_t events = 0;
     for (const Track& track : trace.tracks)

@@ -21,6 +21,7 @@
 #include "runtime/streams/group_communicator.hpp"
 #include "tests/parity/layouts.hpp"
 #include "tests/runtime/streams/fake_drivers.hpp"
+#include "tests/runtime/streams/plane_around.hpp"
 
 namespace orrery::runtime {
 namespace ORRERY_TEST_FILE {
@@ -404,20 +405,11 @@ TEST(GroupCommunicator, ARankThatEndsTheRunAbortsItsOwnCallsFirst) {
 }
 
 // Says nothing of an end: one whose launcher ends the others, later.
-class SilentPlane final : public ControlPlane {
+class SilentPlane final : public PlaneAround {
   public:
-    explicit SilentPlane(ControlPlane& inner)
-        : ControlPlane(inner.rank(), inner.size()), inner_(inner) {}
-    void broadcast(Bytes& data) override { inner_.broadcast(data); }
-    std::vector<Bytes> gather(std::span<const std::byte> mine) override {
-        return inner_.gather(mine);
-    }
+    using PlaneAround::PlaneAround;
     void check() override {}
-    void finish() override { inner_.finish(); }
     void abort(std::string_view) override {}
-
-  private:
-    ControlPlane& inner_;
 };
 
 TEST(GroupCommunicator, StaysEndedWhateverThePlaneSays) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "runtime/launch/thread_planes.hpp"
 #include "runtime/streams/group_communicator.hpp"
 #include "tests/runtime/streams/fake_drivers.hpp"
+#include "tests/runtime/streams/plane_around.hpp"
 
 namespace orrery::runtime {
 namespace ORRERY_TEST_FILE {
@@ -24,23 +24,13 @@ using plan::GroupKind;
 using plan::Rank;
 
 // Takes a while to tell the others, in which a rank could go on.
-class SlowToTell final : public ControlPlane {
+class SlowToTell final : public PlaneAround {
   public:
-    explicit SlowToTell(ControlPlane& inner)
-        : ControlPlane(inner.rank(), inner.size()), inner_(inner) {}
-    void broadcast(Bytes& data) override { inner_.broadcast(data); }
-    std::vector<Bytes> gather(std::span<const std::byte> mine) override {
-        return inner_.gather(mine);
-    }
-    void check() override { inner_.check(); }
-    void finish() override { inner_.finish(); }
+    using PlaneAround::PlaneAround;
     void abort(std::string_view reason) override {
         std::this_thread::sleep_for(20ms);
-        inner_.abort(reason);
+        PlaneAround::abort(reason);
     }
-
-  private:
-    ControlPlane& inner_;
 };
 
 // Two ranks in one tensor group, each on a thread.
