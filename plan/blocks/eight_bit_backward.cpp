@@ -13,7 +13,7 @@ void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& prod
     Copies copies = gradient_copies(op.label, dc, {});
     const EightBit weight = columns_of_weight(op.label, product);
     const TensorId da = fresh_gradient(op.reads[0]);
-    emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad",
+    emit(Gemm{m, k, n, GemmProduct::input_gradient, 1, notes_.fp8.transposes}, op.label + " dgrad",
          {copies.rows.data, weight.data, copies.rows.scales, weight.scales}, {da})
         .dtype = op.dtype;
     contribute_of_product(op.reads[0], product.weight, da);
@@ -31,12 +31,17 @@ void Derivation::derive_grouped_eight_bit(const Op& op, const EightBitProduct& p
     const Copies copies = gradient_copies(op.label, dc, {product.counted.of, counts});
     const EightBit weight = columns_of_weight(op.label, product);
     const TensorId da = fresh_gradient(op.reads[0]);
-    emit(product_like(forward, forward.m, forward.k, forward.n, GemmProduct::input_gradient),
+    const auto gradient = [&](std::int64_t m, std::int64_t n, std::int64_t k, GemmProduct which) {
+        GroupedGemm made = product_like(forward, m, n, k, which);
+        made.transposed = notes_.fp8.transposes;
+        return made;
+    };
+    emit(gradient(forward.m, forward.k, forward.n, GemmProduct::input_gradient),
          op.label + " dgrad",
          {copies.rows.data, weight.data, counts, copies.rows.scales, weight.scales}, {da})
         .dtype = op.dtype;
     contribute(op.reads[0], da);
-    accumulate(product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
+    accumulate(gradient(forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
                op.label + " wgrad",
                {copies.columns.data, input.data, counts, copies.columns.scales, input.scales},
                product.weight);
@@ -46,13 +51,15 @@ void Derivation::derive_grouped_eight_bit(const Op& op, const EightBitProduct& p
 void Derivation::add_weight_gradient(const Op& op, const EightBitProduct& product, Copies copies,
                                      EightBit input) {
     const Gemm& forward = op.as<Gemm>();
+    const Fp8& fp8 = notes_.fp8;
     if (product.transposes) input = transposed(input, op.label + "_in.qt");
     const bool gathered = is_eight_bit(backward_.tensors[at(gradient_of(op.writes[0]))].dtype);
-    if (gathered && notes_.fp8.transposes)
+    if (gathered && fp8.transposes)
         copies.columns = transposed(copies.columns, "d" + op.label + ".qt");
     accumulate(
-        Gemm{forward.n, forward.k, forward.m, GemmProduct::weight_gradient}, op.label + " wgrad",
-        {copies.columns.data, input.data, copies.columns.scales, input.scales}, product.weight);
+        Gemm{forward.n, forward.k, forward.m, GemmProduct::weight_gradient, 1, fp8.transposes},
+        op.label + " wgrad", {copies.columns.data, input.data, copies.columns.scales, input.scales},
+        product.weight);
     backward_.ops.back().dtype = op.dtype;
 }
 

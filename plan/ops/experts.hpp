@@ -568,6 +568,7 @@ struct GroupedGemm : ExpertRows {
     static constexpr OpFamily kFamily = OpFamily::matrix;
     std::int64_t m = 0, n = 0, k = 0;
     GemmProduct product = GemmProduct::forward;
+    bool transposed = false;  // as of a gemm, each matrix by itself; rows of all experts together
 
     std::int64_t rows() const { return product == GemmProduct::weight_gradient ? k : m; }
     double flops() const {
@@ -582,6 +583,7 @@ struct GroupedGemm : ExpertRows {
         v.size("k", &GroupedGemm::k);
         ExpertRows::fields<GroupedGemm>(v);
         v.number("product", &GroupedGemm::product);
+        v.number("transposed", &GroupedGemm::transposed);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -592,11 +594,11 @@ struct GroupedGemm : ExpertRows {
                 break;
             case GemmProduct::input_gradient:
                 v.reads("doutput", m, k);
-                v.reads("weights", local() * k, n);
+                v.reads("weights", local() * (transposed ? n : k), transposed ? k : n);
                 break;
             case GemmProduct::weight_gradient:
-                v.reads("doutput", k, m);
-                v.reads("input", k, n);
+                v.reads("doutput", transposed ? m : k, transposed ? k : m);
+                v.reads("input", transposed ? n : k, transposed ? k : n);
                 break;
         }
         v.reads("counts", ranks * experts);

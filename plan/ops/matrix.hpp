@@ -21,6 +21,8 @@ struct Spelling<GemmProduct> {
                                                               "weight_gradient"};
 };
 
+// `transposed`: what the gradients' products read by columns lies transposed, so that both operands
+// are rows of k: C[m,n] = A[m,k]·B[n,k]ᵀ.
 struct Gemm {
     static constexpr std::string_view kDoc =
         "a linear's product: of its input and weight, of their gradients";
@@ -28,6 +30,7 @@ struct Gemm {
     std::int64_t m = 0, n = 0, k = 0;
     GemmProduct product = GemmProduct::forward;
     double factor = 1;  // of the product, before what is added to it
+    bool transposed = false;
 
     // Rows of activations, which are all that a part of an op has fewer of: a weight's gradient
     // sums over them.
@@ -43,6 +46,7 @@ struct Gemm {
         v.size("k", &Gemm::k);
         v.number("product", &Gemm::product);
         v.number("factor", &Gemm::factor);
+        v.number("transposed", &Gemm::transposed);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -54,11 +58,11 @@ struct Gemm {
                 break;
             case GemmProduct::input_gradient:
                 v.reads("doutput", m, k);
-                v.reads("weight", k, n);
+                v.reads("weight", transposed ? n : k, transposed ? k : n);
                 break;
             case GemmProduct::weight_gradient:
-                v.reads("doutput", k, m);
-                v.reads("input", k, n);
+                v.reads("doutput", transposed ? m : k, transposed ? k : m);
+                v.reads("input", transposed ? n : k, transposed ? k : n);
                 break;
         }
         v.may_read("scales", 1);  // of eight bits, of either operand

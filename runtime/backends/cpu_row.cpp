@@ -1,27 +1,14 @@
 // Ranks on the host's cores: threads of this process, or a process each that a launcher started.
 #include "runtime/backends/rows.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/kernels/eight_bit_capability.hpp"
 
 namespace orrery::runtime {
 namespace {
 
-bool multiplies_eight_bits(const plan::Plan& plan) {
-    for (const plan::Block& block : plan.blocks)
-        for (const plan::Op& op : block.ops)
-            if (op.is<plan::Quantize>()) return true;
-    return false;
-}
-
 std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Plan& plan, const std::string& file) {
-    if (!multiplies_eight_bits(plan)) return {};
-    plan::Diagnostic reason;
-    reason.code = "T104";
-    reason.file = file;
-    reason.pointer = "/training/precision";
-    reason.value = "\"fp8\"";
-    reason.message = "CPU ranks have no kernels of eight-bit products";
-    reason.help = {"--set training.precision=bf16, without keys that begin with fp8"};
-    return {reason};
+    return reasons_not_in_eight_bits(plan, file,
+                                     {.code = "T104", .who = "CPU ranks", .blocks = true});
 }
 
 std::unique_ptr<Backend> make_cpu(const BackendRequest& request) {

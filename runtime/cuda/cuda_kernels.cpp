@@ -25,7 +25,10 @@ bool all_wide(std::initializer_list<Buffer> buffers) {
 }
 
 void check_operands(const Gemm& op) {
-    check_types({op.a, op.b, op.bias, op.c});
+    if (plan::is_eight_bit(op.a.dtype))
+        check_types({op.bias, op.c});
+    else
+        check_types({op.a, op.b, op.bias, op.c});
 }
 void check_operands(const Attention& op) {
     check_types({op.qkv, op.context, op.lse, op.keys.kv, op.sums, op.scores.sinks});
@@ -125,9 +128,22 @@ void check_operands(const JudgeLoss&) {}
 void check_operands(const AdamW& op) {
     check_types({op.gradients, op.m, op.v, op.master, op.parameters});
 }
-void check_operands(const Cast& op) {
-    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
+bool is_cast_of_eight_bits(const Cast& op) {
+    return op.y.dtype == plan::DType::fp8_e4m3 || op.x.dtype == plan::DType::fp8_e4m3;
 }
+void check_operands(const Cast& op) {
+    if (is_cast_of_eight_bits(op))
+        check_types({plan::is_eight_bit(op.x.dtype) ? op.y : op.x});
+    else if (!all_wide({op.x, op.y}))
+        check_types({op.x, op.y});
+}
+void check_operands(const Amax& op) {
+    check_types({op.x, op.largest});
+}
+void check_operands(const Quantize& op) {
+    check_types({op.x, op.largest});
+}
+void check_operands(const Transpose&) {}
 void check_operands(const Rearrange& op) {
     check_types({op.from, op.to});
 }

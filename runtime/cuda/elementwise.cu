@@ -103,6 +103,8 @@ void add(const Add& op, cudaStream_t stream) {
 void cast(const Cast& op, cudaStream_t stream) {
     if (op.y.dtype == plan::DType::fp64)
         return launch("cast", cast_wide_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    if (op.y.dtype == plan::DType::fp8_e4m3) return pack(op, stream);
+    if (op.x.dtype == plan::DType::fp8_e4m3) return unpack(op, stream);
     with_at_once(op.elements, {op.x, op.y}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cast", cast_kernel<kAtOnce>, {blocks_of_threads(op.elements / kAtOnce)}, stream,

@@ -18,6 +18,10 @@ class ScratchMemory;
 ORRERY_SCRATCH_KERNELS(ORRERY_KERNEL_FUNCTION)
 #undef ORRERY_KERNEL_FUNCTION
 
+// Casts to and from blocks with scales.
+void pack(const Cast&, cudaStream_t);
+void unpack(const Cast&, cudaStream_t);
+
 // c[m,n] += bias[n], for products whose bias has a type of its own.
 void add_bias(const Gemm&, cudaStream_t);
 

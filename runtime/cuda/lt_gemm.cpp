@@ -24,10 +24,14 @@ cudaDataType_t type_of(plan::DType dtype) {
             return CUDA_R_16F;
         case plan::DType::fp32:
             return CUDA_R_32F;
+        case plan::DType::fp8_e4m3:
+            return CUDA_R_8F_E4M3;
+        case plan::DType::fp8_e5m2:
+            return CUDA_R_8F_E5M2;
         default:
             break;
     }
-    ORRERY_CHECK(false, "products on CUDA are of fp32, bf16 or fp16");
+    ORRERY_CHECK(false, "products on CUDA are of fp32, bf16, fp16 or eight bits");
 }
 
 // cuBLASLt's heuristics ask for no more than 256.
@@ -110,6 +114,36 @@ struct Preference {
     }
 };
 
+bool is_scaled(const Gemm& op) {
+    return plan::is_eight_bit(op.a.dtype);
+}
+
+// One scale for each row of both operands, as they lie; else one for each operand.
+bool has_scales_of_rows(const Gemm& op) {
+    if (!is_scaled(op)) return false;
+    const auto one_for = [](const Scales& scales, std::int64_t rows, std::int64_t columns) {
+        return scales.rows == rows && scales.columns == columns;
+    };
+    const bool by_rows = one_for(op.a_scales, 1, op.k) && one_for(op.b_scales, 1, op.k);
+    ORRERY_CHECK(by_rows || (one_for(op.a_scales, op.a_scales.rows, op.a_scales.columns) &&
+                             op.a_scales.stride == 1 && op.b_scales.stride == 1),
+                 "eight bits on CUDA have a scale for a tensor, or for a row");
+    return by_rows;
+}
+
+// b comes first, as above.
+void set_scales(const Gemm& op, bool by_rows, Description& description) {
+    const auto first = [by_rows](const Scales& scales) -> const void* {
+        return static_cast<const float*>(scales.values.data) + (by_rows ? scales.first_row : 0);
+    };
+    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, first(op.b_scales));
+    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, first(op.a_scales));
+    if (!by_rows) return;
+    const std::int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+}
+
 }  // namespace
 
 struct LtGemm::Choice {
@@ -139,7 +173,9 @@ LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
                   op.n,
                   op.k,
                   op.a.dtype,
+                  op.b.dtype,
                   op.c.dtype,
+                  has_scales_of_rows(op),
                   with_bias,
                   op.accumulate,
                   alignment_of(op.a.data),
@@ -153,6 +189,7 @@ LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
         made->description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(op.bias.dtype));
         made->description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, op.bias.data);
     }
+    if (is_scaled(op)) set_scales(op, key.by_rows, made->description);
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                    static_cast<std::uint64_t>(workspace_.bytes));
@@ -193,6 +230,7 @@ void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     if (with_bias)
         choice.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                static_cast<const void*>(op.bias.data));
+    if (is_scaled(op)) set_scales(op, has_scales_of_rows(op), choice.description);
     const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
     check(cublas_lt().Matmul(handle_, choice.description.handle, &factor, op.b.data,
                              choice.b.handle, op.a.data, choice.a.handle, &kept, op.c.data,

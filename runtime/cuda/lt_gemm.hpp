@@ -38,7 +38,8 @@ class LtGemm {
     struct Key {
         GemmForm form;
         std::int64_t m, n, k;
-        plan::DType operands, result;
+        plan::DType a, b, result;
+        bool by_rows;  // scales of eight bits
         bool with_bias, accumulate;
         std::int64_t alignment_a, alignment_b, alignment_c;
         auto operator<=>(const Key&) const = default;

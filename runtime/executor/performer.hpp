@@ -42,6 +42,11 @@ class Performer {
     void compute(const plan::AttentionBackward& op, const Call& call);
     void compute(const plan::Softmax& op, const Call& call);
     void compute(const plan::SoftmaxBackward& op, const Call& call);
+    // performer_eight_bit.cpp
+    void compute(const plan::Amax& op, const Call& call);
+    void compute(const plan::Quantize& op, const Call& call);
+    void compute(const plan::Transpose& op, const Call& call);
+    Scales read_scales(const Call& call, std::size_t matrix, std::size_t scales) const;
     // performer_context.cpp
     void compute(const plan::AttentionBlock& op, const Call& call);
     void compute(const plan::AttentionBlockBackward& op, const Call& call);
@@ -140,6 +145,7 @@ class Performer {
 
     // performer_communication.cpp
     void communicate(const Call& call);
+    void gather_copy(const Call& call);
     void shift(const Call& call);
     void all_to_all_v(const Call& call);
     std::int64_t copies_in_use(const plan::SpreadFields& op, const Call& call) const;

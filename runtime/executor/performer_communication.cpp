@@ -32,6 +32,7 @@ void Performer::communicate(const Call& call) {
         return communicator_.broadcast(op.group, data.dtype, data.data, op.size(0),
                                        op.as<plan::Broadcast>().root);
     }
+    if (op.is<plan::AllGather>() && op.reads.size() > 1) return gather_copy(call);
     const std::int64_t elements = op.size(0);
     const Buffer in = read(call, 0);
     const Buffer out = written(call, 0);
@@ -62,6 +63,15 @@ void Performer::communicate(const Call& call) {
             return communicator_.all_to_all(op.group, out.dtype, in.data, out.data, elements);
         default:
             ORRERY_CHECK(false, "no such communication: " + std::string(name(op.kind())));
+    }
+}
+
+// Numbers of eight bits, then their scales.
+void Performer::gather_copy(const Call& call) {
+    for (std::size_t i = 0; i < call.bound.reads.size(); ++i) {
+        const Buffer whole = written(call, i);
+        communicator_.all_gather(call.bound.op->group, whole.dtype, read(call, i).data, whole.data,
+                                 call.bound.writes[i].elements);
     }
 }
 

@@ -14,23 +14,31 @@ Buffer from_element(const Buffer& whole, std::int64_t element) {
 
 void Performer::compute(const plan::Gemm& op, const Call& call) {
     Gemm gemm;
-    gemm.form = form_of(op.product);
+    gemm.form = op.transposed ? GemmForm::forward : form_of(op.product);
     gemm.m = op.m;
     gemm.n = op.n;
     gemm.k = op.k;
     gemm.factor = op.factor;
     gemm.a = read(call, 0);
     gemm.b = read(call, 1);
-    if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);
+    const bool scaled = plan::is_eight_bit(gemm.a.dtype);
+    if (scaled) {
+        gemm.a_scales = read_scales(call, 0, 2);
+        gemm.b_scales = read_scales(call, 1, 3);
+    }
+    const std::size_t bias = scaled ? 4 : 2;
+    if (op.product == plan::GemmProduct::forward && call.bound.reads.size() > bias)
+        gemm.bias = read(call, bias);
     gemm.accumulate = call.bound.accumulates;
     // Columns of the result in a matrix each; of fewer columns than the weight has, the last.
     const std::int64_t rows = call.read_tensor(1).dims[0];
-    const std::int64_t left = gemm.form == GemmForm::forward ? rows - gemm.n : 0;
+    const std::int64_t left = op.product == plan::GemmProduct::forward ? rows - gemm.n : 0;
     gemm.n /= static_cast<std::int64_t>(call.bound.writes.size());
     const Gemm first = gemm;
     for (std::size_t i = 0; i < call.bound.writes.size(); ++i) {
         const std::int64_t column = left + static_cast<std::int64_t>(i) * gemm.n;
         gemm.b = from_element(first.b, column * gemm.k);
+        gemm.b_scales.first_row = column;
         if (gemm.bias.data != nullptr) gemm.bias = from_element(first.bias, column);
         gemm.c = written(call, i);
         if (call.bound.op->parts == 1)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "runtime/kernels/eight_bit_capability.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -16,8 +19,6 @@ struct Lacking {
     bool fp64 = false;
     std::int64_t widest_head = 0;
     std::set<std::string> kinds;
-    bool fp8 = false;           // something is cast to it …
-    bool fp8_products = false;  // … to be multiplied
 };
 
 // Whether the op hands on statistics of gradients, over stages: as they are.
@@ -39,8 +40,13 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
             if (tensor.role != plan::Role::scalar && tensor.dtype == plan::DType::fp64 &&
                 !hands_on_statistics(block, op))
                 lacking.fp64 = true;
-            if (tensor.dtype == plan::DType::fp8_e4m3) lacking.fp8 = true;
         }
+}
+
+// Are refused by what they are for.
+bool is_of_eight_bits(OpKind kind) {
+    return kind == OpKind::amax_rows || kind == OpKind::quantize_rows ||
+           kind == OpKind::update_scales;
 }
 
 void look_at_attention(const plan::Op& op, Lacking& lacking) {
@@ -58,8 +64,8 @@ Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
     Lacking lacking;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
-            if (!has_kernel(op.kind())) lacking.kinds.insert(std::string(plan::name(op.kind())));
-            lacking.fp8_products = lacking.fp8_products || op.is<plan::Quantize>();
+            if (!has_kernel(op.kind()) && !is_of_eight_bits(op.kind()))
+                lacking.kinds.insert(std::string(plan::name(op.kind())));
             look_at_types(block, op, lacking);
             look_at_attention(op, lacking);
         }
@@ -157,12 +163,12 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::copy_to_host:
         case OpKind::read_disk:
         case OpKind::write_disk:
-            return true;
-        case OpKind::amax_rows:
-        case OpKind::quantize_rows:
         case OpKind::amax:
         case OpKind::quantize:
         case OpKind::transpose:
+            return true;
+        case OpKind::amax_rows:
+        case OpKind::quantize_rows:
         case OpKind::update_scales:
             return false;
     }
@@ -184,15 +190,9 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const 
         reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
                                     std::to_string(kWidestHead);
     }
-    if (lacking.fp8 && lacking.fp8_products)
-        reasons.push_back(reason("T103", file, "/training/precision", "\"fp8\"",
-                                 "CUDA has no kernels of eight-bit products",
-                                 {"--set training.precision=bf16"}));
-    else if (lacking.fp8)
-        reasons.push_back(reason(
-            "T103", file, "/layout/activation_stash", "\"fp8\"",
-            "CUDA has no kernel that casts to fp8_e4m3",
-            {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
+    for (plan::Diagnostic& more :
+         reasons_not_in_eight_bits(plan, file, {.code = "T103", .who = "CUDA kernels"}))
+        reasons.push_back(std::move(more));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

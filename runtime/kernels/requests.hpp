@@ -48,8 +48,23 @@ enum class GemmForm : std::uint8_t {
     weight_gradient  // c[m,n] = a[k,m]ᵀ·b[k,n]
 };
 
+// Of a matrix of eight-bit numbers (runtime/kernels/eight_bit.hpp): one for each rows × columns of
+// it, fp32 or, as powers of two, u8; row-major, `stride` from row to row. The matrix may be rows
+// from `first_row` on of the one that they are of.
+struct Scales {
+    Buffer values;
+    std::int64_t rows = 1, columns = 1;
+    std::int64_t stride = 1;
+    std::int64_t first_row = 0;
+
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t index(std::int64_t row,
+                                                                 std::int64_t column) const {
+        return (first_row + row) / rows * stride + column / columns;
+    }
+};
+
 // c may be of another type than a and b. The product, without what is added to it, is multiplied
-// by factor.
+// by factor. Numbers of eight bits are multiplied as what they are with their scales.
 struct Gemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
@@ -58,6 +73,7 @@ struct Gemm {
     Buffer c;
     bool accumulate = false;
     double factor = 1;
+    Scales a_scales{}, b_scales{};  // of eight bits
 };
 
 struct AttentionShape {
@@ -532,7 +548,7 @@ struct Rearrange {
 };
 
 // y = x in y's type. y may be x where both have one type. Numbers of eight bits, on either side,
-// have scales (runtime/kernels/block_scaled.hpp).
+// are E4M3 and have a scale of u8 for each kScaledBlock in a row (runtime/kernels/eight_bit.hpp).
 struct Cast {
     std::int64_t elements = 0;
     Buffer x, y;
@@ -543,6 +559,34 @@ struct Fill {
     std::int64_t elements = 0;
     double value = 0;
     Buffer x;
+};
+
+// largest[i] = the largest magnitude in matrix i, each of elements / matrices numbers; NaN where
+// one is no number. fp32.
+struct Amax {
+    std::int64_t elements = 0, matrices = 1;
+    Buffer x, largest;
+};
+
+// x by eight bits, in up to two ways at once: as it lies, or each matrix transposed. rows × width
+// of `matrices`, one below the other. Scales are made of the numbers that share them; with
+// `largest` (fp32, one for each matrix) of that.
+struct EightBitCopy {
+    Buffer data;  // null: none is made
+    Scales scales;
+    bool transposed = false;
+};
+struct Quantize {
+    std::int64_t rows = 0, width = 0, matrices = 1;
+    Buffer x, largest;
+    std::array<EightBitCopy, 2> copies{};
+};
+
+// Each of `matrices`, which lie one below the other in rows × width of x, transposed. Of elements
+// of one or four bytes.
+struct Transpose {
+    std::int64_t rows = 0, width = 0, matrices = 1;
+    Buffer x, y;
 };
 
 // How experts are chosen of a token's scores (plan/ops/experts.hpp says what each field means).
@@ -823,6 +867,9 @@ struct GateRowsBackward {
     KERNEL(cast, Cast)                                   \
     KERNEL(rearrange, Rearrange)                         \
     KERNEL(fill, Fill)                                   \
+    KERNEL(amax, Amax)                                   \
+    KERNEL(quantize, Quantize)                           \
+    KERNEL(transpose, Transpose)                         \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
     KERNEL(count_choices, CountChoices)                  \

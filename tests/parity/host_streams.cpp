@@ -1,5 +1,6 @@
 #include "tests/parity/host_streams.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -27,11 +28,15 @@ std::uintptr_t number_of(Handle handle) {
 
 class HostKernels final : public runtime::Kernels {
   public:
-    HostKernels(HostDriver& driver, Stream stream) : driver_(driver), stream_(stream) {}
+    HostKernels(HostDriver& driver, Stream stream, const ChangeRequest& change)
+        : driver_(driver), stream_(stream), change_(change) {}
 
     void launch(const runtime::KernelRequest& request) override {
         asked(std::string(runtime::name(request)));
-        inner_.launch(request);
+        if (!change_) return inner_.launch(request);
+        runtime::KernelRequest changed = request;
+        change_(changed);
+        inner_.launch(changed);
     }
     void bring(std::span<const std::int32_t> from, void* to) override {
         asked("bring");
@@ -54,6 +59,7 @@ class HostKernels final : public runtime::Kernels {
 
     HostDriver& driver_;
     Stream stream_;
+    const ChangeRequest& change_;
     runtime::CpuKernels inner_{1};
 };
 
@@ -135,7 +141,7 @@ void HostDriver::write(std::byte* to, std::span<const std::byte> from) {
 }
 
 std::unique_ptr<runtime::Kernels> HostDriver::kernels(Stream stream, std::byte*, std::int64_t) {
-    return std::make_unique<HostKernels>(*this, stream);
+    return std::make_unique<HostKernels>(*this, stream, change_);
 }
 
 HostCommunicator::HostCommunicator(runtime::Communicator& inner, HostDriver& driver)
@@ -251,7 +257,18 @@ void HostCollectives::abort(Communicator communicator) {
 
 void HostCollectives::group_end() {
     if (--depth_ > 0) return;
-    of(grouped_).communicator.exchange(transfers_);
+    runtime::Communicator& inner = of(grouped_).communicator;
+    const auto to_others = std::stable_partition(
+        transfers_.begin(), transfers_.end(),
+        [&](const runtime::Transfer& transfer) { return transfer.peer == inner.rank(); });
+    // To oneself: what is sent is received in that order.
+    const void* sent = nullptr;
+    for (auto own = transfers_.begin(); own != to_others; ++own)
+        if (own->direction == runtime::Direction::send)
+            sent = own->data;
+        else
+            std::memcpy(own->data, sent, static_cast<std::size_t>(own->bytes));
+    inner.exchange(std::span(to_others, transfers_.end()));
     transfers_.clear();
 }
 
@@ -299,8 +316,8 @@ void HostCollectives::copy(void* to, const void* from, std::int64_t bytes, Strea
     std::memmove(to, from, static_cast<std::size_t>(bytes));
 }
 
-runtime::DriverSource host_devices(int devices) {
-    return {devices, [](int) { return std::make_unique<HostDriver>(); },
+runtime::DriverSource host_devices(int devices, const ChangeRequest& change) {
+    return {devices, [change](int) { return std::make_unique<HostDriver>(change); },
             [](int) { return std::make_unique<HostCollectives>(); }};
 }
 

@@ -3,6 +3,7 @@
 // such device, and trains.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,9 +23,14 @@ struct Asked {
     std::string name;  // of a request
 };
 
+// What a request becomes before it is performed.
+using ChangeRequest = std::function<void(runtime::KernelRequest&)>;
+
 // Streams and events are numbers; 0 is none.
 class HostDriver final : public runtime::StreamDriver {
   public:
+    explicit HostDriver(ChangeRequest change = {}) : change_(std::move(change)) {}
+
     std::byte* allocate(std::int64_t bytes) override;
     runtime::Stream create_stream(runtime::StreamUse use) override;
     runtime::Event create_event(bool timed) override;
@@ -51,6 +57,7 @@ class HostDriver final : public runtime::StreamDriver {
   private:
     void asked(runtime::Stream stream, const char* name);
 
+    ChangeRequest change_;
     std::vector<std::vector<std::byte>> memory_;
     std::vector<bool> timed_;
     std::int64_t time_ = 0;
@@ -128,6 +135,6 @@ class HostCollectives final : public runtime::CollectiveDriver {
 };
 
 // So many devices of the two.
-runtime::DriverSource host_devices(int devices);
+runtime::DriverSource host_devices(int devices, const ChangeRequest& change = {});
 
 }  // namespace orrery::parity

@@ -86,7 +86,7 @@ void with_elements(const Buffer& buffer, std::int64_t begin, const F& f) {
             return f(data<double>(buffer, begin));
         case plan::DType::u8:
         case plan::DType::i32:
-        case plan::DType::fp8_e4m3:  // with scales: block_scaled.cpp
+        case plan::DType::fp8_e4m3:  // with scales: eight_bit.cpp
         case plan::DType::fp8_e5m2:
             break;
     }

@@ -14,4 +14,13 @@ ORRERY_KERNELS(ORRERY_KERNEL_FUNCTION)
 void pack(const Cast&, Team& team);    // into blocks with scales
 void unpack(const Cast&, Team& team);  // … and out of them
 
+// Of a row of a matrix whose rows are `stride` wide.
+struct MatrixPart {
+    std::int64_t stride, row, column, columns;
+};
+
+// Numbers of eight bits times their scales. Defined for float and double (eight_bit.cpp).
+template <typename W>
+void expand(const Buffer& from, const Scales& scales, const MatrixPart& part, W* to);
+
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

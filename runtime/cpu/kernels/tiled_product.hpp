@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/kernels/elements.hpp"
+#include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"
 #include "runtime/cpu/kernels/matrix_product.hpp"
 
@@ -36,6 +37,7 @@ inline TileSize tile_size_of(std::int64_t m, std::int64_t n) {
 // Rows × columns of an operand from a corner on, converted to W if need be.
 struct Panel {
     const Buffer& operand;
+    const Scales& scales;
     std::int64_t stride;
     std::int64_t row, column, rows, columns;
 };
@@ -45,9 +47,15 @@ Matrix<const W> read_panel(const Panel& panel, W* space) {
     const std::int64_t corner = panel.row * panel.stride + panel.column;
     if (panel.operand.dtype == kDType<W>) return {data<W>(panel.operand, corner), panel.stride};
     const std::int64_t stride = whole_lanes(panel.columns);
+    const bool scaled = plan::is_eight_bit(panel.operand.dtype);
     for (std::int64_t row = 0; row < panel.rows; ++row)
-        convert_from(panel.operand, corner + row * panel.stride, panel.columns,
-                     space + row * stride);
+        if (scaled)
+            expand(panel.operand, panel.scales,
+                   {panel.stride, panel.row + row, panel.column, panel.columns},
+                   space + row * stride);
+        else
+            convert_from(panel.operand, corner + row * panel.stride, panel.columns,
+                         space + row * stride);
     return {space, stride};
 }
 
@@ -117,18 +125,21 @@ class TiledProduct {
         switch (op_.form) {
             case GemmForm::forward:
                 form = ProductForm::rows_by_rows;
-                a = read_panel({op_.a, op_.k, tile.row, depth, tile.rows, k}, space);
-                b = read_panel({op_.b, op_.k, tile.column, depth, tile.columns, k}, space_b);
+                a = read_panel({op_.a, op_.a_scales, op_.k, tile.row, depth, tile.rows, k}, space);
+                b = read_panel({op_.b, op_.b_scales, op_.k, tile.column, depth, tile.columns, k},
+                               space_b);
                 break;
             case GemmForm::input_gradient:
                 form = ProductForm::rows_by_columns;
-                a = read_panel({op_.a, op_.k, tile.row, depth, tile.rows, k}, space);
-                b = read_panel({op_.b, op_.n, depth, tile.column, k, tile.columns}, space_b);
+                a = read_panel({op_.a, op_.a_scales, op_.k, tile.row, depth, tile.rows, k}, space);
+                b = read_panel({op_.b, op_.b_scales, op_.n, depth, tile.column, k, tile.columns},
+                               space_b);
                 break;
             case GemmForm::weight_gradient:
                 form = ProductForm::columns_by_columns;
-                a = read_panel({op_.a, op_.m, depth, tile.row, k, tile.rows}, space);
-                b = read_panel({op_.b, op_.n, depth, tile.column, k, tile.columns}, space_b);
+                a = read_panel({op_.a, op_.a_scales, op_.m, depth, tile.row, k, tile.rows}, space);
+                b = read_panel({op_.b, op_.b_scales, op_.n, depth, tile.column, k, tile.columns},
+                               space_b);
         }
         if (each_row_alone_)
             multiply_alone(form, size, a, b, c, add, space_b + kSpaceOfB);

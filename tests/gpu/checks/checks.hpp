@@ -33,6 +33,7 @@ void check_scalars(World& world);
 void check_routers(World& world);
 void check_expert_rows(World& world);
 void check_experts(World& world);
+void check_eight_bits(World& world);
 
 struct Check {
     const char* name;
@@ -55,6 +56,7 @@ inline constexpr std::array kChecks = {Check{"products", check_products},
                                        Check{"scalars", check_scalars},
                                        Check{"routers", check_routers},
                                        Check{"expert_rows", check_expert_rows},
-                                       Check{"experts", check_experts}};
+                                       Check{"experts", check_experts},
+                                       Check{"eight_bits", check_eight_bits}};
 
 }  // namespace orrery::runtime::gpu_check

@@ -12,7 +12,7 @@ enum cublasStatus_t {
     CUBLAS_STATUS_INVALID_VALUE,
     CUBLAS_STATUS_NOT_SUPPORTED
 };
-enum cudaDataType_t { CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F };
+enum cudaDataType_t { CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F, CUDA_R_8F_E4M3, CUDA_R_8F_E5M2 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F };
 enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS };
@@ -21,7 +21,15 @@ enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_TRANSB,
     CUBLASLT_MATMUL_DESC_EPILOGUE,
     CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+    CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+    CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+    CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
+    CUBLASLT_MATMUL_DESC_B_SCALE_MODE
+};
+enum cublasLtMatmulMatrixScale_t {
+    CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
+    CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3
 };
 enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -67,7 +75,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t* found, int* count);
-// d = alpha·op(a)·op(b) + beta·c, + bias over the rows of d.
+// d = alpha·op(a)·op(b) + beta·c, + bias over the rows of d. Numbers of eight bits as on Hopper:
+// rows of a by columns of b alone, in whole 16 bytes.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
                               const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,

@@ -117,6 +117,12 @@ T atomicAdd(T* to, T value) {
     *to += value;
     return before;
 }
+template <typename T>
+T atomicMax(T* to, T value) {
+    const T before = *to;
+    if (value > before) *to = value;
+    return before;
+}
 
 // ---- launches ----
 struct cudaLaunchConfig_t {

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/kernels/eight_bit.hpp"
 #include "runtime/kernels/elements.hpp"
 #include "tests/gpu/emulation/cublasLt.h"
 
@@ -15,6 +16,8 @@ struct EmulatedDescription {
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias_type = CUDA_R_32F;
     const void* bias = nullptr;
+    const float *a_scale = nullptr, *b_scale = nullptr;
+    std::int32_t a_mode = 0, b_mode = 0;
 };
 
 namespace {
@@ -26,7 +29,16 @@ Buffer buffer(const void* data, cudaDataType_t type) {
     DType dtype = DType::fp32;
     if (type == CUDA_R_16BF) dtype = DType::bf16;
     if (type == CUDA_R_16F) dtype = DType::fp16;
+    if (type == CUDA_R_8F_E4M3) dtype = DType::fp8_e4m3;
+    if (type == CUDA_R_8F_E5M2) dtype = DType::fp8_e5m2;
     return {const_cast<void*>(data), dtype};
+}
+
+float number(const Buffer& from, std::int64_t index) {
+    const auto* const bytes = static_cast<const std::uint8_t*>(from.data);
+    if (from.dtype == DType::fp8_e4m3) return orrery::runtime::E4M3::value(bytes[index]);
+    if (from.dtype == DType::fp8_e5m2) return orrery::runtime::E5M2::value(bytes[index]);
+    return load(from, index);
 }
 
 // Element [row, column] of the matrix after its operation.
@@ -38,8 +50,8 @@ struct Operand {
     std::int64_t rows() const { return operation == CUBLAS_OP_N ? layout.rows : layout.columns; }
     std::int64_t columns() const { return operation == CUBLAS_OP_N ? layout.columns : layout.rows; }
     float at(std::int64_t row, std::int64_t column) const {
-        if (operation == CUBLAS_OP_T) return load(data, column + row * layout.leading);
-        return load(data, row + column * layout.leading);
+        if (operation == CUBLAS_OP_T) return number(data, column + row * layout.leading);
+        return number(data, row + column * layout.leading);
     }
 };
 
@@ -103,9 +115,17 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
         case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
             return set(description->bias_type);
         case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+            return set(description->bias);
+        case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+            return set(description->a_scale);
+        case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+            return set(description->b_scale);
+        case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+            return set(description->a_mode);
+        case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
             break;
     }
-    return set(description->bias);
+    return set(description->b_mode);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
@@ -147,6 +167,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     if (left.rows() != layout_d->rows || right.columns() != layout_d->columns ||
         left.columns() != right.rows())
         return CUBLAS_STATUS_INVALID_VALUE;
+    const bool eight = orrery::plan::is_eight_bit(left.data.dtype);
+    if (eight && (left.operation != CUBLAS_OP_T || right.operation != CUBLAS_OP_N ||
+                  left.columns() % 16 != 0 || left.rows() % 16 != 0 || right.columns() % 16 != 0 ||
+                  (left.data.dtype == DType::fp8_e5m2 && right.data.dtype == DType::fp8_e5m2)))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const auto scale_of = [](const float* scales, std::int32_t mode, std::int64_t i) {
+        return scales == nullptr ? 1
+                                 : scales[mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ? 0 : i];
+    };
     const float scale = *static_cast<const float*>(alpha);
     const float kept = *static_cast<const float*>(beta);
     for (std::int64_t column = 0; column < layout_d->columns; ++column)
@@ -154,7 +183,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
             float sum = 0;
             for (std::int64_t k = 0; k < left.columns(); ++k)
                 sum = std::fma(left.at(row, k), right.at(k, column), sum);
-            sum *= scale;
+            sum *= scale * scale_of(description->a_scale, description->a_mode, row) *
+                   scale_of(description->b_scale, description->b_mode, column);
             if (kept != 0) sum += kept * before.at(row, column);
             if (description->epilogue == CUBLASLT_EPILOGUE_BIAS)
                 sum += load(buffer(description->bias, description->bias_type), row);

@@ -1,0 +1,259 @@
+// amax, quantize, transpose; casts to and from blocks of eight bits.
+#include "runtime/cuda/launches.hpp"
+#include "runtime/cuda/reduce.cuh"
+#include "runtime/kernels/eight_bit.hpp"
+#include "runtime/kernels/elements.hpp"
+
+namespace orrery::runtime::cuda {
+namespace {
+
+// A tile is read along its rows and, where it is transposed, written along its columns.
+constexpr int kTile = 64;
+constexpr int kTileRowsAtOnce = kThreads / kTile;
+
+template <typename T>
+constexpr int kTileStride = kTile + 4 / static_cast<int>(sizeof(T));  // no two rows in one bank
+
+__device__ std::uint8_t* bytes_of(const Buffer& buffer) {
+    return static_cast<std::uint8_t*>(buffer.data);
+}
+
+__device__ float scale_at(const Buffer& scales, std::int64_t i) {
+    return scales.dtype == plan::DType::u8 ? value_of(bytes_of(scales)[i])
+                                           : static_cast<const float*>(scales.data)[i];
+}
+
+__device__ bool is_e5m2(plan::DType numbers) {
+    return numbers == plan::DType::fp8_e5m2;
+}
+
+__device__ void put_scale(const EightBitCopy& copy, std::int64_t i, float largest) {
+    const float most = is_e5m2(copy.data.dtype) ? kLargestE5M2 : kLargestE4M3;
+    if (copy.scales.values.dtype == plan::DType::u8)
+        bytes_of(copy.scales.values)[i] = block_scale_for(largest, most);
+    else
+        static_cast<float*>(copy.scales.values.data)[i] = scale_for(largest, most);
+}
+
+__device__ std::uint8_t cast_number(plan::DType numbers, float value, float scale) {
+    if (!(scale == scale)) return 0;
+    const float scaled = value * (1 / scale);
+    return is_e5m2(numbers) ? E5M2::from(scaled) : E4M3::from(scaled);
+}
+
+__global__ void amax_kernel(Amax op) {
+    const std::int64_t each = op.elements / op.matrices;
+    auto* const largest = static_cast<std::uint32_t*>(op.largest.data);
+    for (std::int64_t i = 0; i < op.matrices; ++i) {
+        std::uint32_t here = 0;
+        for (std::int64_t e = first_of_thread(); e < each; e += threads_of_grid()) {
+            const std::uint32_t bits = magnitude_bits(load(op.x, i * each + e));
+            here = bits > here ? bits : here;
+        }
+        here = largest_over_block(here);
+        if (threadIdx.x == 0) atomicMax(largest + i, here);
+    }
+}
+
+__global__ void given_scales_kernel(Quantize op) {
+    for (std::int64_t i = first_of_thread(); i < op.matrices; i += threads_of_grid())
+        for (const EightBitCopy& copy : op.copies)
+            if (copy.data) put_scale(copy, i, static_cast<const float*>(op.largest.data)[i]);
+}
+
+// One scale of a copy, by where its numbers lie in x: rows × columns from (row, column) on.
+struct ScaledBlock {
+    std::int64_t row, column, rows, columns;
+};
+
+__device__ ScaledBlock block_of_scale(const Quantize& op, const EightBitCopy& copy,
+                                      std::int64_t scale) {
+    const Scales& scales = copy.scales;
+    const std::int64_t row = scale / scales.stride * scales.rows;
+    const std::int64_t column = scale % scales.stride * scales.columns;
+    if (!copy.transposed) return {row, column, scales.rows, scales.columns};
+    const std::int64_t matrix_rows = op.rows / op.matrices;
+    return {row / op.width * matrix_rows + column, row % op.width, scales.columns, scales.rows};
+}
+
+// A block of threads for each scale, which goes along rows as far as they reach.
+__global__ void block_scales_kernel(Quantize op, int which, std::int64_t count) {
+    const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
+    for (std::int64_t scale = blockIdx.x; scale < count; scale += gridDim.x) {
+        const ScaledBlock block = block_of_scale(op, copy, scale);
+        std::uint32_t here = 0;
+        for (std::int64_t e = threadIdx.x; e < block.rows * block.columns; e += blockDim.x) {
+            const std::int64_t row = block.row + e / block.columns;
+            const std::int64_t column = block.column + e % block.columns;
+            const std::uint32_t bits = magnitude_bits(load(op.x, row * op.width + column));
+            here = bits > here ? bits : here;
+        }
+        here = largest_over_block(here);
+        if (threadIdx.x == 0) put_scale(copy, scale, std::bit_cast<float>(here));
+    }
+}
+
+// Of columns that have scales of their own: a thread for each, so that a warp reads along rows.
+__global__ void column_scales_kernel(Quantize op, int which, std::int64_t count) {
+    const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
+    for (std::int64_t i = first_of_thread(); i < count; i += threads_of_grid()) {
+        // Neighbours in x are neighbours here, whichever way the scales lie.
+        const std::int64_t down = i / op.width, column = i % op.width;
+        const std::int64_t along = copy.transposed ? copy.scales.columns : copy.scales.rows;
+        std::uint32_t here = 0;
+        for (std::int64_t row = down * along; row < (down + 1) * along; ++row) {
+            const std::uint32_t bits = magnitude_bits(load(op.x, row * op.width + column));
+            here = bits > here ? bits : here;
+        }
+        const std::int64_t matrix_rows = op.rows / op.matrices, row = down * along;
+        const std::int64_t scale =
+            copy.transposed
+                ? copy.scales.index(row / matrix_rows * op.width + column, row % matrix_rows)
+                : copy.scales.index(row, column);
+        put_scale(copy, scale, std::bit_cast<float>(here));
+    }
+}
+
+// Of a matrix of `rows` rows the tile's place; rows of x follow those of the matrices before.
+struct TilePlace {
+    std::int64_t matrix, row, column;
+};
+
+__device__ TilePlace place_of_tile(std::int64_t tile, std::int64_t rows, std::int64_t width) {
+    const std::int64_t across = (width + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+    return {tile / (across * down), tile / across % down * kTile, tile % across * kTile};
+}
+__host__ std::int64_t tiles_of(std::int64_t rows, std::int64_t width, std::int64_t matrices) {
+    return matrices * ((width + kTile - 1) / kTile) * ((rows + kTile - 1) / kTile);
+}
+
+__global__ void quantize_kernel(Quantize op, std::int64_t tiles) {
+    __shared__ std::uint8_t turned[kTile * kTileStride<std::uint8_t>];
+    const std::int64_t rows = op.rows / op.matrices;
+    const int along = static_cast<int>(threadIdx.x) % kTile;
+    const int first = static_cast<int>(threadIdx.x) / kTile;
+    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const TilePlace at = place_of_tile(tile, rows, op.width);
+        const std::int64_t column = at.column + along;
+        for (int r = first; r < kTile && column < op.width && at.row + r < rows;
+             r += kTileRowsAtOnce) {
+            const std::int64_t row = at.matrix * rows + at.row + r;
+            const float x = load(op.x, row * op.width + column);
+            for (const EightBitCopy& copy : op.copies) {
+                if (!copy.data) continue;
+                const std::int64_t scale =
+                    copy.transposed ? copy.scales.index(at.matrix * op.width + column, at.row + r)
+                                    : copy.scales.index(row, column);
+                const std::uint8_t number =
+                    cast_number(copy.data.dtype, x, scale_at(copy.scales.values, scale));
+                if (copy.transposed)
+                    turned[along * kTileStride<std::uint8_t> + r] = number;
+                else
+                    bytes_of(copy.data)[row * op.width + column] = number;
+            }
+        }
+        __syncthreads();
+        for (const EightBitCopy& copy : op.copies)
+            if (copy.data && copy.transposed)
+                for (int c = first; c < kTile && at.column + c < op.width && at.row + along < rows;
+                     c += kTileRowsAtOnce)
+                    bytes_of(
+                        copy.data)[(at.matrix * op.width + at.column + c) * rows + at.row + along] =
+                        turned[c * kTileStride<std::uint8_t> + along];
+        __syncthreads();  // before the next tile is written there
+    }
+}
+
+template <typename T>
+__global__ void transpose_kernel(Transpose op, std::int64_t tiles) {
+    __shared__ T turned[kTile * kTileStride<T>];
+    const std::int64_t rows = op.rows / op.matrices;
+    const int along = static_cast<int>(threadIdx.x) % kTile;
+    const int first = static_cast<int>(threadIdx.x) / kTile;
+    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const TilePlace at = place_of_tile(tile, rows, op.width);
+        const T* const x = static_cast<const T*>(op.x.data) + at.matrix * rows * op.width;
+        T* const y = static_cast<T*>(op.y.data) + at.matrix * rows * op.width;
+        for (int r = first; r < kTile && at.column + along < op.width && at.row + r < rows;
+             r += kTileRowsAtOnce)
+            turned[along * kTileStride<T> + r] = x[(at.row + r) * op.width + at.column + along];
+        __syncthreads();
+        for (int c = first; c < kTile && at.column + c < op.width && at.row + along < rows;
+             c += kTileRowsAtOnce)
+            y[(at.column + c) * rows + at.row + along] = turned[c * kTileStride<T> + along];
+        __syncthreads();
+    }
+}
+
+// A warp for each block of numbers that share a scale.
+static_assert(kScaledBlock == kWarp);
+
+__global__ void pack_kernel(Cast op, std::int64_t blocks) {
+    const auto lane = static_cast<std::int64_t>(threadIdx.x % kWarp);
+    const std::int64_t warps = threads_of_grid() / kWarp;
+    for (std::int64_t block = first_of_thread() / kWarp; block < blocks; block += warps) {
+        const std::int64_t i = block * kWarp + lane;
+        const float x = i < op.elements ? load(op.x, i) : 0;
+        const std::uint32_t most = over_lanes(magnitude_bits(x), kWarp, Largest{});
+        const std::uint8_t scale = block_scale_for(std::bit_cast<float>(most), kLargestE4M3);
+        if (lane == 0) bytes_of(op.scales)[block] = scale;
+        if (i < op.elements)
+            bytes_of(op.y)[i] = cast_number(plan::DType::fp8_e4m3, x, value_of(scale));
+    }
+}
+
+__global__ void unpack_kernel(Cast op) {
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
+        store(op.y, i, E4M3::value(bytes_of(op.x)[i]) * value_of(bytes_of(op.scales)[i / kWarp]));
+}
+
+void make_scales(const Quantize& op, int which, cudaStream_t stream) {
+    const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
+    const Scales& scales = copy.scales;
+    const std::int64_t count = op.rows * op.width / (scales.rows * scales.columns);
+    const bool of_columns = (copy.transposed ? scales.rows : scales.columns) == 1;
+    if (of_columns)
+        launch("quantize", column_scales_kernel, {blocks_of_threads(count)}, stream, op, which,
+               count);
+    else
+        launch("quantize", block_scales_kernel, {blocks_for(count)}, stream, op, which, count);
+}
+
+}  // namespace
+
+void amax(const Amax& op, cudaStream_t stream) {
+    check(cudaMemsetAsync(op.largest.data, 0, static_cast<std::size_t>(op.matrices) * sizeof(float),
+                          stream),
+          "largest magnitudes of 0");
+    launch("amax", amax_kernel, {blocks_of_threads(op.elements / op.matrices)}, stream, op);
+}
+
+void quantize(const Quantize& op, cudaStream_t stream) {
+    if (op.largest)
+        launch("quantize", given_scales_kernel, {blocks_of_threads(op.matrices)}, stream, op);
+    else
+        for (int which = 0; which < 2; ++which)
+            if (op.copies[static_cast<std::size_t>(which)].data) make_scales(op, which, stream);
+    const std::int64_t tiles = tiles_of(op.rows / op.matrices, op.width, op.matrices);
+    launch("quantize", quantize_kernel, {blocks_for(tiles)}, stream, op, tiles);
+}
+
+void transpose(const Transpose& op, cudaStream_t stream) {
+    const std::int64_t tiles = tiles_of(op.rows / op.matrices, op.width, op.matrices);
+    if (plan::size_bytes(op.x.dtype) == 1)
+        launch("transpose", transpose_kernel<std::uint8_t>, {blocks_for(tiles)}, stream, op, tiles);
+    else
+        launch("transpose", transpose_kernel<std::uint32_t>, {blocks_for(tiles)}, stream, op,
+               tiles);
+}
+
+void pack(const Cast& op, cudaStream_t stream) {
+    const std::int64_t blocks = (op.elements + kWarp - 1) / kWarp;
+    launch("cast", pack_kernel, {blocks_of_threads(blocks * kWarp)}, stream, op, blocks);
+}
+
+void unpack(const Cast& op, cudaStream_t stream) {
+    launch("cast", unpack_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+}  // namespace orrery::runtime::cuda
