@@ -14,6 +14,7 @@
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/profile_sections.hpp"
 #include "runtime/cpu/kernels.hpp"
+#include "sim/cost/profile.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -35,8 +36,8 @@ Json hardware_json(const CalibrationOptions& options, const Machine& machine,
         fastest = std::max(fastest, 2e-6 * static_cast<double>(row.m * row.n) *
                                         static_cast<double>(row.k) / row.time_us);
     const Json peak = quantity(fastest,
-                               "the fastest fp32 product that was measured; 16 bits are "
-                               "computed in fp32");
+                               "the fastest fp32 product that was measured; 16 bits and eight "
+                               "are computed in fp32");
     Json hardware;
     hardware["kind"] = "cpu";
     hardware["source"] = source;
@@ -49,7 +50,7 @@ Json hardware_json(const CalibrationOptions& options, const Machine& machine,
                                {"source", "last-level cache, shared by the ranks"}};
     hardware["multiprocessors"] = options.threads_per_rank;
     hardware["power_w"] = quantity(10.0 * options.threads_per_rank, "assumed: 10 W per core");
-    hardware["peak_tflops"] = {{"bf16", peak}, {"fp16", peak}, {"fp32", peak}};
+    hardware["peak_tflops"] = {{"fp8", peak}, {"bf16", peak}, {"fp16", peak}, {"fp32", peak}};
     return hardware;
 }
 
@@ -130,10 +131,14 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     for (auto [dtype, rows] : timings.gemm) {
         if (dtype == plan::DType::fp32)
             rows.insert(rows.end(), timings.steps.gemm.begin(), timings.steps.gemm.end());
-        const std::string name(plan::name(dtype));
+        const std::string name(sim::product_key(dtype));
         const fit::GemmFit fit = fit::fit_gemm(rows, static_cast<double>(plan::size_bytes(dtype)));
         profile["gemm"][name] =
             fit::curve_json(fit, source, quantity(1, "timed with all ranks busy throughout"));
+        if (plan::is_eight_bit(dtype))
+            for (const char* scales : {"row_scales", "block_scales", "micro_block_scales"})
+                profile["gemm"][name][scales] = quantity(
+                    1, "assumed: each number is expanded to fp32, whatever shares its scale");
         result.families.push_back(fit::family_report(name, fit));
     }
     const fit::MemoryFit memory = fit::fit_memory(timings.memory, resident_bytes);

@@ -13,7 +13,7 @@ namespace orrery::measure {
 
 using plan::DType;
 
-constexpr std::array kGemmTypes = {DType::fp32, DType::bf16};
+constexpr std::array kGemmTypes = {DType::fp32, DType::bf16, DType::fp8_e4m3};
 
 CalibrationOptions short_calibration() {
     CalibrationOptions options;

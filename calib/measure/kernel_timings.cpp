@@ -47,9 +47,13 @@ std::vector<fit::GemmRow> time_gemm(runtime::Communicator& ranks, runtime::Team&
         if (!grid.has_turn(index++)) continue;
         Operand a(dtype, m * k);
         Operand b(dtype, k * n);
-        Operand c(dtype, m * n);
+        // Of eight bits, with a scale for each matrix, to 16.
+        Operand c(plan::is_eight_bit(dtype) ? DType::bf16 : dtype, m * n);
+        Operand scale(DType::fp32, 1);
+        const std::int64_t all = std::max({m, n, k});
         for (const auto& [product, form] : runtime::kGemmForms) {
-            const runtime::Gemm gemm{form, m, n, k, a, b, {}, c};
+            runtime::Gemm gemm{form, m, n, k, a, b, {}, c};
+            if (plan::is_eight_bit(dtype)) gemm.a_scales = gemm.b_scales = {scale, all, all};
             const double seconds = timed(ranks, sampling, [&] { kernels().gemm(gemm, team); });
             rows.push_back({m, n, k, seconds * kMicro, product});
         }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "plan/check.hpp"
+#include "runtime/kernels/eight_bit.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -33,10 +34,12 @@ void store(std::byte* to, DType dtype, float number) {
             return put(number);
         case DType::fp64:
             return put(static_cast<double>(number));
+        case DType::fp8_e4m3:
+            return put(runtime::E4M3::from(number));
+        case DType::fp8_e5m2:
+            return put(runtime::E5M2::from(number));
         case DType::u8:
         case DType::i32:
-        case DType::fp8_e4m3:
-        case DType::fp8_e5m2:
             break;
     }
     ORRERY_CHECK(false, "integers are not normally distributed");

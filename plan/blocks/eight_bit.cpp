@@ -5,9 +5,6 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::int64_t kBlock = 128;      // Float8BlockScaling
-constexpr std::int64_t kMicroBlock = 32;  // OCP Microscaling Formats v1.0
-
 std::int64_t blocks_of(std::int64_t n, std::int64_t size) {
     return (n + size - 1) / size;
 }
@@ -23,7 +20,7 @@ ScaleBlock scale_block(Fp8Recipe recipe, bool weight) {
         case Fp8Recipe::rowwise:
             return {1, 0};
         case Fp8Recipe::blockwise:
-            return {weight ? kBlock : 1, kBlock};
+            return {weight ? kScaleBlock : 1, kScaleBlock};
         case Fp8Recipe::mxfp8:
             return {1, kMicroBlock};
         case Fp8Recipe::none:

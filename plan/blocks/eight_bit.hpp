@@ -45,6 +45,11 @@ inline constexpr std::int64_t kRowsCopy = 1;
 inline constexpr std::int64_t kColumnsCopy = 2;
 inline constexpr std::int64_t kTransposedCopy = 4;
 
+// Numbers in a row that share a scale of Float8BlockScaling, and of MXFP8 (OCP Microscaling Formats
+// v1.0).
+inline constexpr std::int64_t kScaleBlock = 128;
+inline constexpr std::int64_t kMicroBlock = 32;
+
 // Steps whose largest magnitudes delayed scaling looks back on: amax_history_len of Transformer
 // Engine's DelayedScaling.
 inline constexpr std::int64_t kAmaxHistory = 1024;

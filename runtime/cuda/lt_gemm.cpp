@@ -221,6 +221,7 @@ LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
 void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     if (op.m == 0 || op.n == 0) return;
     ORRERY_CHECK(op.k > 0, "a product sums over something");
+    ORRERY_CHECK(op.a_stride == 0 && op.b_stride == 0, "rows that follow one another");
     // cuBLASLt adds a bias of the result's type; one of another is added behind, before which an
     // fp32 result has not been rounded.
     const bool with_bias = op.bias && op.bias.dtype == op.c.dtype;

@@ -14,6 +14,12 @@
 
 namespace orrery::runtime {
 
+// What is left of a tensor from an element on.
+inline Buffer from_element(const Buffer& whole, std::int64_t element) {
+    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
+            whole.dtype};
+}
+
 class Performer {
   public:
     // All must outlive the object; `arena` is the rank's, in the device's memory. `kernels` keeps
@@ -46,6 +52,9 @@ class Performer {
     void compute(const plan::Amax& op, const Call& call);
     void compute(const plan::Quantize& op, const Call& call);
     void compute(const plan::Transpose& op, const Call& call);
+    void compute(const plan::AmaxRows& op, const Call& call);
+    void compute(const plan::QuantizeRows& op, const Call& call);
+    void grouped_gemm_of_eight_bits(const plan::GroupedGemm& op, const Call& call);
     Scales read_scales(const Call& call, std::size_t matrix, std::size_t scales) const;
     // performer_context.cpp
     void compute(const plan::AttentionBlock& op, const Call& call);

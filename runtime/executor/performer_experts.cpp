@@ -204,6 +204,7 @@ void Performer::compute(const plan::GroupRows& op, const Call& call) {
 }
 
 void Performer::compute(const plan::GroupedGemm& op, const Call& call) {
+    if (plan::is_eight_bit(call.bound.reads[0].dtype)) return grouped_gemm_of_eight_bits(op, call);
     GroupedGemm gemm;
     gemm.form = form_of(op.product);
     gemm.m = op.m;

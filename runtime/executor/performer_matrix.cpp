@@ -3,15 +3,6 @@
 #include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::runtime {
-namespace {
-
-Buffer from_element(const Buffer& whole, std::int64_t element) {
-    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
-            whole.dtype};
-}
-
-}  // namespace
-
 void Performer::compute(const plan::Gemm& op, const Call& call) {
     Gemm gemm;
     gemm.form = op.transposed ? GemmForm::forward : form_of(op.product);

@@ -64,7 +64,8 @@ struct Scales {
 };
 
 // c may be of another type than a and b. The product, without what is added to it, is multiplied
-// by factor. Numbers of eight bits are multiplied as what they are with their scales.
+// by factor. Numbers of eight bits are multiplied as what they are with their scales. Rows of a and
+// b follow one another, or begin so many elements apart.
 struct Gemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
@@ -73,7 +74,10 @@ struct Gemm {
     Buffer c;
     bool accumulate = false;
     double factor = 1;
-    Scales a_scales{}, b_scales{};  // of eight bits
+    Scales a_scales{}, b_scales{};            // of eight bits
+    std::int64_t a_stride = 0, b_stride = 0;  // 0: they follow one another
+    // A row of c depends on that row of a and on b alone; of forms whose rows these are.
+    bool each_row_alone = false;
 };
 
 struct AttentionShape {
@@ -568,13 +572,14 @@ struct Amax {
     Buffer x, largest;
 };
 
-// x by eight bits, in up to two ways at once: as it lies, or each matrix transposed. rows × width
-// of `matrices`, one below the other. Scales are made of the numbers that share them; with
-// `largest` (fp32, one for each matrix) of that.
+// x by eight bits, in up to two ways at once: as it lies, or, one of them, each matrix transposed.
+// rows × width of `matrices`, one below the other. Scales are made of the numbers that share them;
+// with `largest` (fp32, one for each matrix) of that.
 struct EightBitCopy {
     Buffer data;  // null: none is made
     Scales scales;
     bool transposed = false;
+    std::int64_t stride = 0;  // of rows of a transposed one; 0: they follow one another
 };
 struct Quantize {
     std::int64_t rows = 0, width = 0, matrices = 1;

@@ -296,7 +296,7 @@ Profile read_profile(ProfileSection s, const std::string& path) {
     ProfileSection gemm = s.section("gemm");
     for (plan::DType dtype :
          {plan::DType::bf16, plan::DType::fp16, plan::DType::fp32, plan::DType::fp8_e4m3}) {
-        const std::string key(dtype == plan::DType::fp8_e4m3 ? "fp8" : plan::name(dtype));
+        const std::string key(product_key(dtype));
         if (gemm.has(key))
             profile.gemm[static_cast<std::size_t>(dtype)] = read_gemm(gemm.section(key));
     }
@@ -322,6 +322,10 @@ Profile read_profile(ProfileSection s, const std::string& path) {
 
 }  // namespace
 
+std::string_view product_key(plan::DType dtype) {
+    return plan::is_eight_bit(dtype) ? "fp8" : plan::name(dtype);
+}
+
 const Quantity* Hardware::peak(const std::string& dtype) const {
     for (const auto& [name, quantity] : peak_tflops)
         if (name == dtype) return &quantity;
@@ -329,7 +333,7 @@ const Quantity* Hardware::peak(const std::string& dtype) const {
 }
 
 const Quantity* Hardware::peak(plan::DType dtype) const {
-    return peak(plan::is_eight_bit(dtype) ? "fp8" : std::string(plan::name(dtype)));
+    return peak(std::string(product_key(dtype)));
 }
 
 double SharingProfile::of(std::int64_t ranks) const {

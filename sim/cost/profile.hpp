@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -190,6 +191,10 @@ struct ProfiledMachine {
     std::string date;
     std::string version;  // of the program
 };
+
+// What a profile calls products of an element type, their curve and their peak; E4M3 stands for all
+// of eight bits.
+std::string_view product_key(plan::DType dtype);
 
 struct Profile {
     std::string path;

@@ -71,15 +71,19 @@ void put_scale(const Buffer& scales, std::int64_t i, float largest, float most) 
         *data<float>(scales, i) = scale_for(largest, most);
 }
 
+std::int64_t stride_of(const Quantize& op, const EightBitCopy& copy) {
+    return copy.stride > 0 ? copy.stride : op.rows / op.matrices;
+}
+
 // A copy by how its source lies: one scale for so many rows and columns of that.
 struct Cut {
     std::int64_t rows, columns;
-    std::int64_t matrix_rows;  // of one of its matrices
+    std::int64_t stride;  // from row to row of a transposed copy
 
     explicit Cut(const Quantize& op, const EightBitCopy& copy)
         : rows(copy.transposed ? copy.scales.columns : copy.scales.rows),
           columns(copy.transposed ? copy.scales.rows : copy.scales.columns),
-          matrix_rows(op.rows / op.matrices) {}
+          stride(stride_of(op, copy)) {}
 };
 
 // Where element (row, column) of the source is in the copy, and where its scale.
@@ -87,7 +91,7 @@ std::int64_t place_in(const Quantize& op, const EightBitCopy& copy, std::int64_t
                       std::int64_t column) {
     if (!copy.transposed) return row * op.width + column;
     const std::int64_t rows = op.rows / op.matrices;
-    return (row / rows * op.width + column) * rows + row % rows;
+    return (row / rows * op.width + column) * stride_of(op, copy) + row % rows;
 }
 std::int64_t scale_of(const Quantize& op, const EightBitCopy& copy, std::int64_t row,
                       std::int64_t column) {
@@ -156,7 +160,7 @@ void cast_copy(const Quantize& op, const EightBitCopy& copy, Team& team) {
                 std::uint8_t* const first =
                     data<std::uint8_t>(copy.data, place_in(op, copy, row, c));
                 for (std::int64_t i = 0; i < n; ++i)
-                    first[i * cut.matrix_rows] = numbers[i];
+                    first[i * cut.stride] = numbers[i];
             }
     });
 }

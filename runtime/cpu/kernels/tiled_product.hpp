@@ -97,6 +97,9 @@ class TiledProduct {
     static constexpr std::int64_t kSpaceOfB = kTileColumns * kDepth;
     static constexpr std::size_t kSpace = kSpaceOfC + kSpaceOfA + kSpaceOfB;
 
+    static std::int64_t stride_of(std::int64_t said, std::int64_t width) {
+        return said > 0 ? said : width;
+    }
     static std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
     void compute(const Tile& tile, W* space) const {
@@ -125,20 +128,29 @@ class TiledProduct {
         switch (op_.form) {
             case GemmForm::forward:
                 form = ProductForm::rows_by_rows;
-                a = read_panel({op_.a, op_.a_scales, op_.k, tile.row, depth, tile.rows, k}, space);
-                b = read_panel({op_.b, op_.b_scales, op_.k, tile.column, depth, tile.columns, k},
+                a = read_panel({op_.a, op_.a_scales, stride_of(op_.a_stride, op_.k), tile.row,
+                                depth, tile.rows, k},
+                               space);
+                b = read_panel({op_.b, op_.b_scales, stride_of(op_.b_stride, op_.k), tile.column,
+                                depth, tile.columns, k},
                                space_b);
                 break;
             case GemmForm::input_gradient:
                 form = ProductForm::rows_by_columns;
-                a = read_panel({op_.a, op_.a_scales, op_.k, tile.row, depth, tile.rows, k}, space);
-                b = read_panel({op_.b, op_.b_scales, op_.n, depth, tile.column, k, tile.columns},
+                a = read_panel({op_.a, op_.a_scales, stride_of(op_.a_stride, op_.k), tile.row,
+                                depth, tile.rows, k},
+                               space);
+                b = read_panel({op_.b, op_.b_scales, stride_of(op_.b_stride, op_.n), depth,
+                                tile.column, k, tile.columns},
                                space_b);
                 break;
             case GemmForm::weight_gradient:
                 form = ProductForm::columns_by_columns;
-                a = read_panel({op_.a, op_.a_scales, op_.m, depth, tile.row, k, tile.rows}, space);
-                b = read_panel({op_.b, op_.b_scales, op_.n, depth, tile.column, k, tile.columns},
+                a = read_panel({op_.a, op_.a_scales, stride_of(op_.a_stride, op_.m), depth,
+                                tile.row, k, tile.rows},
+                               space);
+                b = read_panel({op_.b, op_.b_scales, stride_of(op_.b_stride, op_.n), depth,
+                                tile.column, k, tile.columns},
                                space_b);
         }
         if (each_row_alone_)
