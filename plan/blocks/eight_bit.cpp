@@ -90,6 +90,11 @@ bool casts_to_eight_bits(const Op& op) {
            op.is<Transpose>();
 }
 
+DelayedScale delayed_scale(const std::string& history, std::int64_t matrices) {
+    return {{history, Role::quantized, DType::fp32, {kAmaxHistory * matrices}},
+            {history + ".amax", Role::quantized, DType::fp32, {matrices}}};
+}
+
 DType gradient_type(const Fp8& fp8) {
     return fp8.whole_tensors() ? DType::fp8_e5m2 : DType::fp8_e4m3;
 }
@@ -130,10 +135,12 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
         if (c.shared) w.emit(AllReduce{1, ReduceOp::max}, c.name + " amax", {amax}, {amax});
         reads.push_back(amax);
     }
-    TensorId history = -1;
+    TensorId noted = -1;
     if (fp8.recipe == Fp8Recipe::delayed) {
-        history = w.add({c.history, Role::quantized, DType::fp32, {kAmaxHistory * c.matrices()}});
-        reads.push_back(history);
+        const auto [history, amax] = delayed_scale(c.history, c.matrices());
+        reads.push_back(w.add(history));
+        noted = w.add(amax);
+        reads.push_back(noted);
     }
     const Copies copies = declare_copies(w, fp8, c);
     std::vector<TensorId> writes;
@@ -146,7 +153,7 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
         if (copy->exists()) add(copy->data);
     for (const EightBit* copy : {&copies.rows, &copies.columns})
         if (copy->exists()) add(copy->scales);
-    if (history >= 0) writes.push_back(history);
+    if (noted >= 0) writes.push_back(noted);
     w.emit(cast_of(c), c.name, std::move(reads), std::move(writes)).dtype = c.dtype;
     return copies;
 }

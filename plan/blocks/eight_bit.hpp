@@ -50,9 +50,15 @@ inline constexpr std::int64_t kTransposedCopy = 4;
 inline constexpr std::int64_t kScaleBlock = 128;
 inline constexpr std::int64_t kMicroBlock = 32;
 
-// Steps whose largest magnitudes delayed scaling looks back on: amax_history_len of Transformer
-// Engine's DelayedScaling.
+// Largest magnitudes of a step each, on which delayed scaling looks back, behind the largest of
+// them: amax_history_len of Transformer Engine's DelayedScaling, less one.
 inline constexpr std::int64_t kAmaxHistory = 1024;
+
+// What the scale of a tensor follows from, and what its largest magnitude in this step is noted in.
+struct DelayedScale {
+    Tensor history, amax;
+};
+DelayedScale delayed_scale(const std::string& history, std::int64_t matrices);
 
 // Rows of a rank's experts, of which each expert's are a matrix.
 struct CountedRows {

@@ -21,7 +21,7 @@ struct Amax {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.may_read("input", elements);  // histories are read where they are written
+        v.reads("input", elements);
         v.writes("amax", matrices);
     }
     bool operator==(const Amax&) const = default;
@@ -45,8 +45,8 @@ struct Quantize {
     template <typename V>
     void operands(V&& v) const {
         v.reads("input", rows * width);
-        v.may_read("amax", matrices);
-        v.may_read("history", matrices);
+        v.may_read("largest", matrices);  // from which the scale follows: its own, or of a history
+        v.updates("amax", matrices);      // delayed: notes its own for the next step
         v.writes_several("copies and scales");
     }
     bool operator==(const Quantize&) const = default;
@@ -92,8 +92,8 @@ struct QuantizeRows : ExpertRows {
     void operands(V&& v) const {
         v.reads("input", rows, width);
         v.reads("counts", ranks * experts);
-        v.may_read("amax", local());
-        v.may_read("history", local());
+        v.may_read("largest", local());
+        v.updates("amax", local());
         v.writes_several("copies and scales");
     }
     bool operator==(const QuantizeRows&) const = default;
@@ -121,11 +121,14 @@ struct Transpose {
     bool operator==(const Transpose&) const = default;
 };
 
+// Of every history, which has the largest magnitudes of so many steps, newest first, behind the
+// largest of them all: what a step has noted goes in front, the oldest is forgotten, and noting
+// begins anew.
 struct UpdateScales {
     static constexpr std::string_view kDoc =
         "scales from the largest magnitudes of the steps before";
     static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t elements = 0;
+    std::int64_t elements = 0;  // of all histories
 
     template <typename V>
     static void fields(V&& v) {
@@ -133,10 +136,44 @@ struct UpdateScales {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads_several("histories");
-        v.writes_several("histories");
+        v.reads_several("histories, then what each notes");
+        v.writes_several("histories, then what each notes");
     }
     bool operator==(const UpdateScales&) const = default;
+};
+
+// What the parts of a rank have noted, in a row, so that ranks agree on it at once; and back.
+struct CollectAmaxes {
+    static constexpr std::string_view kDoc = "largest magnitudes of all tensors, one after another";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &CollectAmaxes::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_several("amaxes");
+        v.writes("all of them", elements);
+    }
+    bool operator==(const CollectAmaxes&) const = default;
+};
+struct SpreadAmaxes {
+    static constexpr std::string_view kDoc = "largest magnitudes, agreed on, where each is noted";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &SpreadAmaxes::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("all of them", elements);
+        v.writes_several("amaxes");
+    }
+    bool operator==(const SpreadAmaxes&) const = default;
 };
 
 }  // namespace orrery::plan

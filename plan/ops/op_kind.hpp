@@ -79,6 +79,8 @@ namespace orrery::plan {
     OP(quantize_rows, QuantizeRows)                           \
     OP(transpose, Transpose)                                  \
     OP(update_scales, UpdateScales)                           \
+    OP(collect_amaxes, CollectAmaxes)                         \
+    OP(spread_amaxes, SpreadAmaxes)                           \
     OP(all_reduce, AllReduce)                                 \
     OP(all_gather, AllGather)                                 \
     OP(reduce_scatter, ReduceScatter)                         \

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "plan/memory/arena.hpp"
 #include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
@@ -43,13 +44,14 @@ class QuantizeBlock : public BlockWriter {
   private:
     // Of all that the layer casts; of gradients that are gathered, before they are.
     void update_scales() {
-        std::vector<TensorId> histories;
+        std::vector<TensorId> histories, amaxes;
         std::int64_t count = 0;
         const auto keep = [&](const std::string& name, std::int64_t matrices) {
-            const TensorId id =
-                add({name, Role::quantized, DType::fp32, {kAmaxHistory * matrices}});
+            const auto [history, amax] = delayed_scale(name, matrices);
+            const TensorId id = add(history);
             if (std::find(histories.begin(), histories.end(), id) != histories.end()) return;
             histories.push_back(id);
+            amaxes.push_back(add(amax));
             count += matrices;
         };
         for (const auto& [index, product] : layer_.eight_bit)
@@ -57,6 +59,7 @@ class QuantizeBlock : public BlockWriter {
                 keep(layer_.block.ops[index].label + of + ".history", product.counted.matrices());
         for (const Op& op : layer_.block.ops)
             if (op.is<ReduceScatter>()) keep(op.label + ".dy.history", 1);
+        histories.insert(histories.end(), amaxes.begin(), amaxes.end());
         emit(UpdateScales{count * kAmaxHistory}, "scales", histories, histories);
     }
 
@@ -130,37 +133,85 @@ void insert_quantizing(ProgramBuilder& builder, ActionUses& action) {
     action.uses = std::move(all);
 }
 
-void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
+namespace {
+
+// What the parts of the program note, and where.
+class Noted {
+  public:
+    explicit Noted(const ProgramBuilder& builder) : builder_(builder) {
+        for (const Stage& stage : builder.program.stages)
+            for (std::size_t position = 0; position < stage.parts.size(); ++position)
+                if (stage.parts[position].quantize >= 0)
+                    add(builder.blocks.block(stage.parts[position].quantize),
+                        builder.areas_of(stage.index).parts[position].quantized);
+    }
+
+    std::vector<Tensor> tensors;
+    std::vector<Slot> slots;
     std::int64_t count = 0;
-    for (const Stage& stage : builder.program.stages)
-        for (const StagePart& part : stage.parts) {
-            if (part.quantize < 0) continue;
-            for (const Op& op : builder.blocks.block(part.quantize).ops)
-                if (op.is<UpdateScales>()) count += op.as<UpdateScales>().elements / kAmaxHistory;
+
+  private:
+    // The second half of what the update reads.
+    void add(const Block& block, std::int64_t area) {
+        std::vector<std::int64_t> offsets;
+        for (const Tensor& tensor : block.tensors) {
+            offsets.push_back(area);
+            if (tensor.role == Role::quantized) area += aligned(tensor.bytes());
         }
-    Block block;
-    block.name = "quantize.amaxes";
-    block.tensors = {{"amaxes", Role::scratch, DType::fp32, {count}}};
-    Op collect;
-    collect.spec = Amax{count};
-    collect.phase = Phase::optimizer;
-    collect.dtype = DType::fp32;
-    collect.writes = {0};
-    collect.label = "amaxes";
-    block.ops.push_back(std::move(collect));
+        for (const Op& op : block.ops) {
+            if (!op.is<UpdateScales>()) continue;
+            for (std::size_t i = op.reads.size() / 2; i < op.reads.size(); ++i) {
+                const auto id = static_cast<std::size_t>(op.reads[i]);
+                tensors.push_back(block.tensors[id]);
+                tensors.back().role = Role::target;  // placed here, not by its part
+                slots.push_back({Frame::resident, builder_.program.quantized, 0, offsets[id]});
+                count += block.tensors[id].elements();
+            }
+        }
+    }
+
+    const ProgramBuilder& builder_;
+};
+
+}  // namespace
+
+void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
     std::vector<GroupKind> groups = {GroupKind::tensor,
                                      builder.hybrid() ? GroupKind::shard : GroupKind::data};
     if (builder.hybrid()) groups.push_back(GroupKind::replica);
-    for (const GroupKind group : groups)
-        if (builder.mesh.group_size(group) > 1) {
-            Op largest = collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                       statistics_stream(group), group, count, "amaxes", 0, 0);
-            largest.as<AllReduce>().reduce = ReduceOp::max;
-            block.ops.push_back(std::move(largest));
-        }
-    if (block.ops.size() == 1 || count == 0) return;
+    std::erase_if(groups, [&](GroupKind group) { return builder.mesh.group_size(group) == 1; });
+    Noted noted(builder);
+    if (groups.empty() || noted.count == 0) return;
+    Block block;
+    block.name = "quantize.amaxes";
+    block.tensors = {{"amaxes", Role::scratch, DType::fp32, {noted.count}}};
+    std::vector<TensorId> own;
+    for (Tensor& tensor : noted.tensors) {
+        own.push_back(static_cast<TensorId>(block.tensors.size()));
+        block.tensors.push_back(std::move(tensor));
+    }
+    const auto copy = [&](OpSpec spec, std::vector<TensorId> reads, std::vector<TensorId> writes) {
+        Op op;
+        op.spec = std::move(spec);
+        op.phase = Phase::optimizer;
+        op.dtype = DType::fp32;
+        op.reads = std::move(reads);
+        op.writes = std::move(writes);
+        op.label = "amaxes";
+        block.ops.push_back(std::move(op));
+    };
+    copy(CollectAmaxes{noted.count}, own, {0});
+    for (const GroupKind group : groups) {
+        Op largest = collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                   statistics_stream(group), group, noted.count, "amaxes", 0, 0);
+        largest.as<AllReduce>().reduce = ReduceOp::max;
+        block.ops.push_back(std::move(largest));
+    }
+    copy(SpreadAmaxes{noted.count}, {0}, own);
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
+    use.slots = std::move(noted.slots);
+    use.slots.insert(use.slots.begin(), Slot{});
     optimizer.push_back(use);
 }
 

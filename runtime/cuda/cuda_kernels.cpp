@@ -143,6 +143,9 @@ void check_operands(const Amax& op) {
 void check_operands(const Quantize& op) {
     check_types({op.x, op.largest});
 }
+void check_operands(const UpdateScales& op) {
+    check_types({op.history, op.noted});
+}
 void check_operands(const Transpose&) {}
 void check_operands(const Rearrange& op) {
     check_types({op.from, op.to});

@@ -1,4 +1,5 @@
 // amax, quantize, transpose; casts to and from blocks of eight bits.
+#include "plan/check.hpp"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
 #include "runtime/kernels/eight_bit.hpp"
@@ -52,6 +53,36 @@ __global__ void amax_kernel(Amax op) {
         }
         here = largest_over_block(here);
         if (threadIdx.x == 0) atomicMax(largest + i, here);
+    }
+}
+
+// A block of threads for each matrix: all that it moves is read before any of it is written.
+constexpr int kMostSteps = 4 * kThreads;
+
+__global__ void update_scales_kernel(UpdateScales op) {
+    auto* const history = static_cast<std::uint32_t*>(op.history.data);
+    auto* const noted = static_cast<std::uint32_t*>(op.noted.data);
+    for (std::int64_t i = blockIdx.x; i < op.matrices; i += gridDim.x) {
+        std::uint32_t moved[kMostSteps / kThreads];
+        std::uint32_t largest = 0;
+        ORRERY_UNROLLED
+        for (int part = 0; part < kMostSteps / kThreads; ++part) {
+            const std::int64_t step = std::int64_t{part} * kThreads + threadIdx.x;
+            moved[part] = 0;
+            if (step < 1 || step >= op.steps) continue;
+            moved[part] = step == 1 ? noted[i] : history[(step - 1) * op.matrices + i];
+            largest = moved[part] > largest ? moved[part] : largest;
+        }
+        largest = largest_over_block(largest);
+        ORRERY_UNROLLED
+        for (int part = 0; part < kMostSteps / kThreads; ++part) {
+            const std::int64_t step = std::int64_t{part} * kThreads + threadIdx.x;
+            if (step >= 1 && step < op.steps) history[step * op.matrices + i] = moved[part];
+        }
+        if (threadIdx.x == 0) {
+            history[i] = largest;
+            noted[i] = 0;
+        }
     }
 }
 
@@ -226,6 +257,11 @@ void amax(const Amax& op, cudaStream_t stream) {
                           stream),
           "largest magnitudes of 0");
     launch("amax", amax_kernel, {blocks_of_threads(op.elements / op.matrices)}, stream, op);
+}
+
+void update_scales(const UpdateScales& op, cudaStream_t stream) {
+    ORRERY_CHECK(op.steps <= kMostSteps, "a history that a block of threads holds");
+    launch("update_scales", update_scales_kernel, {blocks_for(op.matrices)}, stream, op);
 }
 
 void quantize(const Quantize& op, cudaStream_t stream) {

@@ -52,6 +52,9 @@ class Performer {
     void compute(const plan::Amax& op, const Call& call);
     void compute(const plan::Quantize& op, const Call& call);
     void compute(const plan::Transpose& op, const Call& call);
+    void compute(const plan::UpdateScales& op, const Call& call);
+    void compute(const plan::CollectAmaxes& op, const Call& call);
+    void compute(const plan::SpreadAmaxes& op, const Call& call);
     void compute(const plan::AmaxRows& op, const Call& call);
     void compute(const plan::QuantizeRows& op, const Call& call);
     void grouped_gemm_of_eight_bits(const plan::GroupedGemm& op, const Call& call);

@@ -108,14 +108,43 @@ void Performer::compute(const plan::Quantize& op, const Call& call) {
     quantize.matrices = op.matrices;
     quantize.x = read(call, 0);
     if (call.bound.reads.size() > 1) quantize.largest = read(call, 1);
-    each_copy(op.copies, call.bound.writes.size(),
+    const bool notes = call.bound.reads.size() > 2;
+    each_copy(op.copies, call.bound.writes.size() - (notes ? 1 : 0),
               [&](std::size_t i, std::size_t scales, bool transposed) {
                   quantize.copies[i] = {written(call, i),
                                         scales_beside(written(call, scales), call.written_tensor(i),
                                                       call.written_tensor(scales)),
                                         transposed};
               });
+    if (notes)
+        call.kernels.amax({op.rows * op.width, op.matrices, quantize.x, read(call, 2), true});
     call.kernels.quantize(quantize);
+}
+
+// Reads, and writes, histories, then what each notes.
+void Performer::compute(const plan::UpdateScales&, const Call& call) {
+    const std::size_t histories = call.bound.reads.size() / 2;
+    for (std::size_t i = 0; i < histories; ++i) {
+        const std::int64_t matrices = call.bound.reads[histories + i].elements;
+        call.kernels.update_scales({call.bound.reads[i].elements / matrices, matrices,
+                                    read(call, i), read(call, histories + i)});
+    }
+}
+
+void Performer::compute(const plan::CollectAmaxes&, const Call& call) {
+    std::int64_t offset = call.bound.writes[0].offset;
+    for (const Operand& amax : call.bound.reads) {
+        call.kernels.copy(arena_ + amax.offset, arena_ + offset, amax.bytes());
+        offset += amax.bytes();
+    }
+}
+
+void Performer::compute(const plan::SpreadAmaxes&, const Call& call) {
+    std::int64_t offset = call.bound.reads[0].offset;
+    for (const Operand& amax : call.bound.writes) {
+        call.kernels.copy(arena_ + offset, arena_ + amax.offset, amax.bytes());
+        offset += amax.bytes();
+    }
 }
 
 void Performer::compute(const plan::Transpose& op, const Call& call) {

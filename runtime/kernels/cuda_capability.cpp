@@ -45,8 +45,7 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
 
 // Are refused by what they are for.
 bool is_of_eight_bits(OpKind kind) {
-    return kind == OpKind::amax_rows || kind == OpKind::quantize_rows ||
-           kind == OpKind::update_scales;
+    return kind == OpKind::amax_rows || kind == OpKind::quantize_rows;
 }
 
 void look_at_attention(const plan::Op& op, Lacking& lacking) {
@@ -166,10 +165,12 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::amax:
         case OpKind::quantize:
         case OpKind::transpose:
+        case OpKind::update_scales:
+        case OpKind::collect_amaxes:
+        case OpKind::spread_amaxes:
             return true;
         case OpKind::amax_rows:
         case OpKind::quantize_rows:
-        case OpKind::update_scales:
             return false;
     }
     return false;

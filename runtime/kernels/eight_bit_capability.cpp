@@ -62,8 +62,8 @@ std::vector<plan::Diagnostic> reasons_not_in_eight_bits(const plan::Plan& plan,
     if (needs.held)
         add("/training/fp8_param_gather", "kernels that step parameters of eight bits",
             "--set training.fp8_param_gather=false");
-    if (needs.histories && !has.histories)
-        add("/training/fp8_recipe", "kernels of scales that follow from the steps before",
+    if (needs.histories && needs.experts)
+        add("/training/fp8_recipe", "scales of experts that follow from the steps before",
             "--set training.fp8_recipe=tensorwise");
     if (needs.blocks && !has.blocks)
         add("/training/fp8_recipe", "eight-bit products with scales of blocks",

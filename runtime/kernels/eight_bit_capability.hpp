@@ -10,11 +10,10 @@
 namespace orrery::runtime {
 
 struct EightBitKernels {
-    const char* code;        // of what is refused
-    const char* who;         // "CPU ranks": have no …
-    bool blocks = false;     // scales of blocks
-    bool experts = false;    // products of experts' rows
-    bool histories = false;  // scales of the steps before
+    const char* code;      // of what is refused
+    const char* who;       // "CPU ranks": have no …
+    bool blocks = false;   // scales of blocks
+    bool experts = false;  // products of experts' rows
 };
 
 // Why the backend cannot perform the plan, of a scenario read from `file`; empty where it can.

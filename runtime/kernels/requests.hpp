@@ -565,11 +565,19 @@ struct Fill {
     Buffer x;
 };
 
-// largest[i] = the largest magnitude in matrix i, each of elements / matrices numbers; NaN where
-// one is no number. fp32.
+// largest[i] = the largest magnitude in matrix i, each of elements / matrices numbers, or what is
+// there where that is larger; NaN where one is no number. fp32.
 struct Amax {
     std::int64_t elements = 0, matrices = 1;
     Buffer x, largest;
+    bool accumulate = false;
+};
+
+// history [steps, matrices], fp32: what `noted` has of each matrix goes to row 1, each row below it
+// one further, and the largest of these to row 0; noted becomes 0. NaN is the largest.
+struct UpdateScales {
+    std::int64_t steps = 0, matrices = 1;
+    Buffer history, noted;
 };
 
 // x by eight bits, in up to two ways at once: as it lies, or, one of them, each matrix transposed.
@@ -873,6 +881,7 @@ struct GateRowsBackward {
     KERNEL(rearrange, Rearrange)                         \
     KERNEL(fill, Fill)                                   \
     KERNEL(amax, Amax)                                   \
+    KERNEL(update_scales, UpdateScales)                  \
     KERNEL(quantize, Quantize)                           \
     KERNEL(transpose, Transpose)                         \
     KERNEL(route, Route)                                 \

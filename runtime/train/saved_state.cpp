@@ -8,6 +8,7 @@
 
 #include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
+#include "runtime/train/scale_history.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -155,7 +156,18 @@ std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Prog
                       piece);
         }
     }
-    return parts.take();
+    std::vector<SavedPart> all = parts.take();
+    if (program.at.tensor == 0 && program.at.context == 0 && program.at.data == 0)
+        for (const ScaleHistory& history : scale_histories(program)) {
+            SavedPart part;
+            part.piece.tensor = history.tensor;
+            part.piece.dtype = stored_dtype(plan::DType::fp32);
+            append_run(part.piece.slices, 0, history.elements);
+            part.offset = history.offset;
+            part.bytes = history.elements * plan::size_bytes(plan::DType::fp32);
+            all.push_back(std::move(part));
+        }
+    return all;
 }
 
 void Snapshot::reserve(const std::vector<SavedPart>& parts) {
@@ -250,15 +262,20 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
     fill(StateKind::masters, Quantity::weight, 0);
     fill(StateKind::first_moments, Quantity::first_moment, 0);
     fill(StateKind::second_moments, Quantity::second_moment, 0);
+    load_scales(device, program, checkpoint);
 }
 
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards) {
     const std::map<std::string, plan::Parameter> parameters = plan::parameters_of(plan);
+    const std::map<std::string, std::int64_t> histories = scale_histories(plan);
     std::map<std::string, std::vector<std::int64_t>> tensors;
     for (const Shard& shard : shards)
         for (const Piece& piece : shard.pieces)
-            tensors.emplace(piece.tensor, parameters.at(piece.tensor).unpadded());
+            if (const auto history = histories.find(piece.tensor); history != histories.end())
+                tensors.emplace(piece.tensor, std::vector{history->second});
+            else
+                tensors.emplace(piece.tensor, parameters.at(piece.tensor).unpadded());
     return tensors;
 }
 
@@ -266,6 +283,8 @@ std::set<std::string> frozen_tensors(const plan::Plan& plan) {
     std::set<std::string> frozen;
     for (const auto& [name, parameter] : plan::parameters_of(plan))
         if (parameter.frozen) frozen.insert(name);
+    for (const auto& [name, elements] : scale_histories(plan))
+        frozen.insert(name);
     return frozen;
 }
 

@@ -44,10 +44,10 @@ class Snapshot {
     std::int64_t room_ = 0;
 };
 
-// Fills parameters, masters and moments from a checkpoint of any layout. What fills up the
-// vocabulary is 0. Where steps run on, parameters are those of `age` updates before, or if the
-// checkpoint does not have these, the newest. Throws DataError, also where the checkpoint is of
-// another model.
+// Fills parameters, masters, moments and histories of scales from a checkpoint of any layout. What
+// fills up the vocabulary is 0. Where steps run on, parameters are those of `age` updates before,
+// or if the checkpoint does not have these, the newest. Throws DataError, also where the checkpoint
+// is of another model.
 void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
                 const CheckpointReader& checkpoint, int threads, std::int64_t age = 0);
 
@@ -55,7 +55,7 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards);
 
-// Names of those that are never stepped.
+// Names of those that are never stepped: of frozen parameters, and of histories of scales.
 std::set<std::string> frozen_tensors(const plan::Plan& plan);
 
 }  // namespace orrery::runtime

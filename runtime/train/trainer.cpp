@@ -19,6 +19,7 @@
 #include "runtime/launch/host_names.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/replica_check.hpp"
+#include "runtime/train/scale_history.hpp"
 #include "runtime/train/steps_under_way.hpp"
 
 namespace orrery::runtime {
@@ -191,6 +192,7 @@ class RankRun final : public RunningRank {
                                  plan_->conserved.layers);
         for (std::int64_t turn = 0; turn < turns(); ++turn)
             fill_weights(*device_, program_->of_step(turn), planned(), weights, threads_);
+        begin_scales(*device_, *program_);
         begin_scale();
     }
 

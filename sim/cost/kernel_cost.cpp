@@ -518,6 +518,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::latent_heads_backward:
         case OpKind::transpose:
         case OpKind::update_scales:
+        case OpKind::collect_amaxes:
+        case OpKind::spread_amaxes:
             return price_memory(block, op, memory.t0_us.value);
         case OpKind::grouped_gemm:
             return price_grouped_gemm(block, op, load);

@@ -137,6 +137,8 @@ std::vector<ResumeCase> resume_cases() {
                  "training.loss_scale.initial=524288"}),
          true},
         // Moments and weights of 16 bits, which go through the checkpoint as they are.
+        {kGpt, layout("delayed_scales",
+                      {tp2, dp2, "training.precision=fp8", "training.fp8_recipe=delayed"})},
         {kGpt, layout("states_of_bf16",
                       {dp2, bf16, "zero_stage=1", "training.optimizer.exp_avg_dtype=bf16",
                        "training.optimizer.exp_avg_sq_dtype=bf16",

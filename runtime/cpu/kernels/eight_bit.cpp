@@ -217,7 +217,8 @@ template void expand<double>(const Buffer&, const Scales&, const MatrixPart&, do
 void amax(const Amax& op, Team& team) {
     const std::int64_t each = op.elements / op.matrices;
     for (std::int64_t i = 0; i < op.matrices; ++i) {
-        std::atomic<std::uint32_t> largest{0};
+        std::atomic<std::uint32_t> largest{
+            op.accumulate ? magnitude_bits(*data<float>(op.largest, i)) : 0};
         for_pieces(team, each, [&](std::int64_t begin, std::int64_t n) {
             Space<float> space;
             const std::uint32_t here = largest_of(read(op.x, i * each + begin, n, space.at), n);
@@ -226,6 +227,21 @@ void amax(const Amax& op, Team& team) {
             }
         });
         *data<float>(op.largest, i) = std::bit_cast<float>(largest.load());
+    }
+}
+
+void update_scales(const UpdateScales& op, Team&) {
+    float* const history = data<float>(op.history);
+    float* const noted = data<float>(op.noted);
+    std::move_backward(history + op.matrices, history + (op.steps - 1) * op.matrices,
+                       history + op.steps * op.matrices);
+    std::copy_n(noted, op.matrices, history + op.matrices);
+    std::fill_n(noted, op.matrices, 0.0F);
+    for (std::int64_t i = 0; i < op.matrices; ++i) {
+        std::uint32_t largest = 0;
+        for (std::int64_t step = 1; step < op.steps; ++step)
+            largest = std::max(largest, magnitude_bits(history[step * op.matrices + i]));
+        history[i] = std::bit_cast<float>(largest);
     }
 }
 

@@ -87,6 +87,22 @@ void check_amax(World& world) {
     }
 }
 
+void check_histories(World& world) {
+    for (const std::int64_t matrices : {1, 3}) {
+        constexpr std::int64_t kSteps = 1024;
+        world.begin("update_scales", std::to_string(matrices) + " matrices");
+        Tensor& history = world.in(DType::fp32, normals(kSteps * matrices, 1));
+        Tensor& noted = world.in(DType::fp32, normals(matrices, 2));
+        Tensor& x = world.in(normals(6 * matrices, 3));
+        world.run([&](Kernels& kernels, const Place& at) {
+            kernels.amax({6 * matrices, matrices, at(x), at(noted), true});
+            kernels.update_scales({kSteps, matrices, at(history), at(noted)});
+        });
+        world.expect_same("history", history);
+        world.expect_same("noted", noted);
+    }
+}
+
 void check_transpose(World& world) {
     for (const bool wide : {false, true}) {
         world.begin("transpose", wide ? "of scales" : "of numbers");
@@ -162,6 +178,7 @@ void check_scaled_products(World& world, std::int64_t m, std::int64_t n, std::in
 void check_eight_bits(World& world) {
     check_amax(world);
     check_given(world);
+    check_histories(world);
     check_transpose(world);
     check_packing(world);
     check_casts(world, 96, 64, 1);

@@ -132,6 +132,34 @@ TEST(Amax, IsOfEachMatrixAndNaNWhereOneIsNoNumber) {
     EXPECT_NEAR(E4M3::value(data[100000]) * scales[2], -1e6, 1e6 / 16);
 }
 
+TEST(Amax, KeepsWhatIsLarger) {
+    Team team(1);
+    std::vector<float> x = {1, -3, 2, 0}, largest = {2, 5};
+    kernels().amax({4, 2, of(x), of(largest), true}, team);
+    EXPECT_EQ(largest, (std::vector<float>{3, 5}));
+}
+
+// Two matrices, three steps behind the largest of them.
+TEST(UpdateScales, TakesWhatWasNotedAndForgetsTheOldest) {
+    Team team(1);
+    std::vector<float> history(8), noted(2);
+    const auto step = [&](float first, float second) {
+        noted = {first, second};
+        kernels().update_scales({4, 2, of(history), of(noted)}, team);
+        EXPECT_EQ(noted, (std::vector<float>{0, 0}));
+    };
+    step(7, 1);
+    EXPECT_EQ(history, (std::vector<float>{7, 1, 7, 1, 0, 0, 0, 0}));
+    step(2, 3);
+    step(4, 2);
+    EXPECT_EQ(history, (std::vector<float>{7, 3, 4, 2, 2, 3, 7, 1}));
+    step(1, 1);
+    EXPECT_EQ(history, (std::vector<float>{4, 3, 1, 1, 4, 2, 2, 3}));
+    step(std::numeric_limits<float>::quiet_NaN(), 0);
+    EXPECT_TRUE(std::isnan(history[0]));
+    EXPECT_EQ(history[1], 2);
+}
+
 TEST(Transpose, TurnsEachMatrix) {
     Team team(2);
     std::vector<float> x = normals(2 * 70 * 130, 9), y(x.size());
