@@ -78,11 +78,12 @@ double moved(const plan::Plan& plan, const char* name) {
 
 // Both copies of a matrix at once. With one scale, made of what it holds: read twice, written as
 // two bytes, and the largest magnitude and the scale besides, the one written and read. With one of
-// the steps before: read once, and a history of a number for each of them read and written.
+// the steps before: read once, a history of a number for each of them, too, and the largest
+// magnitude read and written.
 TEST(EightBit, CastsMoveTheirBytes) {
     const auto expected = [](const char* recipe, std::int64_t n) {
         const bool delayed = recipe == std::string("delayed");
-        return static_cast<double>(delayed ? 4 * n + 4 + 2 * 4 * 1024 : 6 * n + 12);
+        return static_cast<double>(delayed ? 4 * n + 4 + 4 * 1024 + 2 * 4 : 6 * n + 12);
     };
     for (const char* recipe : {"tensorwise", "delayed"}) {
         const plan::Plan plan = plan_of(eight_bit(recipe));

@@ -91,8 +91,14 @@ void check_histories(World& world) {
     for (const std::int64_t matrices : {1, 3}) {
         constexpr std::int64_t kSteps = 1024;
         world.begin("update_scales", std::to_string(matrices) + " matrices");
-        Tensor& history = world.in(DType::fp32, normals(kSteps * matrices, 1));
-        Tensor& noted = world.in(DType::fp32, normals(matrices, 2));
+        const auto magnitudes = [](std::int64_t n, std::uint32_t seed) {
+            Values values = normals(n, seed);
+            for (double& value : values)
+                value = std::abs(value);
+            return values;
+        };
+        Tensor& history = world.in(DType::fp32, magnitudes(kSteps * matrices, 1));
+        Tensor& noted = world.in(DType::fp32, magnitudes(matrices, 2));
         Tensor& x = world.in(normals(6 * matrices, 3));
         world.run([&](Kernels& kernels, const Place& at) {
             kernels.amax({6 * matrices, matrices, at(x), at(noted), true});
@@ -181,8 +187,10 @@ void check_eight_bits(World& world) {
     check_histories(world);
     check_transpose(world);
     check_packing(world);
-    check_casts(world, 96, 64, 1);
-    check_casts(world, 96, 96, 3);
+    if (world.large() || world.dtype() != DType::fp16) {
+        check_casts(world, 64, 64, 1);
+        check_casts(world, 96, 96, 3);
+    }
     if (world.large()) check_casts(world, 2048, 1536, 1);
     if (world.dtype() != DType::bf16) return;
     for (const bool by_rows : {false, true})
