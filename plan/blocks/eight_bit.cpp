@@ -90,9 +90,9 @@ bool casts_to_eight_bits(const Op& op) {
            op.is<Transpose>();
 }
 
-DelayedScale delayed_scale(const std::string& history, std::int64_t matrices) {
-    return {{history, Role::quantized, DType::fp32, {kAmaxHistory * matrices}},
-            {history + ".amax", Role::quantized, DType::fp32, {matrices}}};
+DelayedScale delayed_scale(const std::string& of, std::int64_t matrices) {
+    return {{of + ".history", Role::quantized, DType::fp32, {kAmaxHistory * matrices}},
+            {of + ".amax", Role::quantized, DType::fp32, {matrices}}};
 }
 
 DType gradient_type(const Fp8& fp8) {

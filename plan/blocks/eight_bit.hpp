@@ -58,7 +58,7 @@ inline constexpr std::int64_t kAmaxHistory = 1024;
 struct DelayedScale {
     Tensor history, amax;
 };
-DelayedScale delayed_scale(const std::string& history, std::int64_t matrices);
+DelayedScale delayed_scale(const std::string& of, std::int64_t matrices);
 
 // Rows of a rank's experts, of which each expert's are a matrix.
 struct CountedRows {
@@ -72,7 +72,7 @@ struct CountedRows {
 
 struct Casting {
     std::string name;     // of the matrix: its copies are name.q, name.qc, name.qt
-    std::string history;  // of its scale, where that is delayed
+    std::string history;  // what its scale's is of, where that is delayed: "qkv.x"
     std::int64_t rows = 0;
     std::int64_t width = 0;
     DType dtype = DType::fp8_e4m3;

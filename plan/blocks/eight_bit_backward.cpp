@@ -68,7 +68,7 @@ EightBit Derivation::columns_of_input(const std::string& label, const EightBitPr
     const Fp8& fp8 = notes_.fp8;
     if (!product.columns.exists()) {
         const Tensor& input = forward_.tensors[at(product.input)];
-        Casting casting{input.name, label + ".x.history", input.dims[0], input.dims[1]};
+        Casting casting{input.name, label + ".x", input.dims[0], input.dims[1]};
         casting.copies = columns_alone(fp8);
         if (product.counted.on())
             casting.counted = {product.counted.of, need(product.counted.counts)};
@@ -85,7 +85,7 @@ EightBit Derivation::columns_of_weight(const std::string& label, const EightBitP
     const Fp8& fp8 = notes_.fp8;
     const TensorId weight = product.weight;
     const Tensor& held = forward_.tensors[at(weight)];
-    Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
+    Casting casting{held.name, label + ".w", held.dims[0], held.dims[1]};
     casting.weight = true;
     casting.weights = product.counted.matrices();
     casting.copies = columns_alone(fp8);
@@ -102,7 +102,7 @@ Copies Derivation::gradient_copies(const std::string& label, TensorId gradient,
     if (found != gradient_copies_.end()) return found->second;
     const Fp8& fp8 = notes_.fp8;
     const Tensor& dc = backward_.tensors[at(gradient)];
-    Casting casting{dc.name, label + ".dy.history", dc.dims[0], dc.dims[1], gradient_type(fp8)};
+    Casting casting{dc.name, label + ".dy", dc.dims[0], dc.dims[1], gradient_type(fp8)};
     casting.copies = freezes() ? kRowsCopy : both_ways(fp8);
     casting.counted = counted;
     return gradient_copies_[gradient] = quantize(*this, fp8, casting, gradient);
@@ -118,7 +118,7 @@ void Derivation::gather_gradient(const Op& op) {
     const Fp8& fp8 = notes_.fp8;
     const TensorId share = gradient_of(op.writes[0]);
     const Tensor dy = backward_.tensors[at(share)];
-    Casting casting{dy.name, op.label + ".dy.history", dy.dims[0], dy.dims[1], gradient_type(fp8)};
+    Casting casting{dy.name, op.label + ".dy", dy.dims[0], dy.dims[1], gradient_type(fp8)};
     casting.copies = freezes() ? kRowsCopy : both_ways_of_shares(fp8);
     casting.shared = true;
     const Copies cast = quantize(*this, fp8, casting, share);

@@ -36,7 +36,7 @@ ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& n
         const Tensor& source = out_.block.tensors[static_cast<std::size_t>(whole)];
         Casting casting;
         casting.name = source.name;
-        casting.history = name + ".x.history";
+        casting.history = name + ".x";
         casting.rows = source.dims[0];
         casting.width = source.dims[1];
         casting.copies = packed && !dims_.lora.on() ? both_ways(fp8) : kRowsCopy;
@@ -60,7 +60,7 @@ ForwardWriter::EightBitInput ForwardWriter::gathered_copies(const std::string& n
     const Tensor source = out_.block.tensors[static_cast<std::size_t>(x)];
     Casting casting;
     casting.name = source.name;
-    casting.history = name + ".x.history";
+    casting.history = name + ".x";
     casting.rows = source.dims[0];
     casting.width = source.dims[1];
     casting.copies = dims_.lora.on() ? kRowsCopy : both_ways_of_shares(fp8);
@@ -89,7 +89,7 @@ EightBit ForwardWriter::eight_bit_weight(const std::string& name, TensorId weigh
     const Tensor held = out_.block.tensors[static_cast<std::size_t>(weight)];
     Casting casting;
     casting.name = held.name;
-    casting.history = name + ".w.history";
+    casting.history = name + ".w";
     casting.rows = held.dims[0];
     casting.width = held.dims[1];
     casting.weight = true;

@@ -56,9 +56,9 @@ class QuantizeBlock : public BlockWriter {
         };
         for (const auto& [index, product] : layer_.eight_bit)
             for (const char* of : {".x", ".w", ".dy"})
-                keep(layer_.block.ops[index].label + of + ".history", product.counted.matrices());
+                keep(layer_.block.ops[index].label + of, product.counted.matrices());
         for (const Op& op : layer_.block.ops)
-            if (op.is<ReduceScatter>()) keep(op.label + ".dy.history", 1);
+            if (op.is<ReduceScatter>()) keep(op.label + ".dy", 1);
         histories.insert(histories.end(), amaxes.begin(), amaxes.end());
         emit(UpdateScales{count * kAmaxHistory}, "scales", histories, histories);
     }
@@ -66,7 +66,7 @@ class QuantizeBlock : public BlockWriter {
     void cast_weight(const std::string& label, const EightBitProduct& product) {
         const Fp8& fp8 = layer_.fp8;
         const Tensor& held = layer_.block.tensors[static_cast<std::size_t>(product.weight)];
-        Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
+        Casting casting{held.name, label + ".w", held.dims[0], held.dims[1]};
         casting.weight = true;
         casting.weights = product.counted.matrices();
         casting.copies = both_ways(fp8);
