@@ -52,7 +52,7 @@ TEST(Timings, CoverWhatAProfileNeeds) {
     std::vector<std::string> told;
     const CpuTimings timings =
         time_cpu(options, [&](const std::string& what) { told.push_back(what); });
-    ASSERT_EQ(timings.gemm.size(), 2U);
+    ASSERT_EQ(timings.gemm.size(), 3U);  // fp32, bf16, eight bits
     for (const auto& [dtype, rows] : timings.gemm)
         EXPECT_EQ(rows.size(), 3 * 3U) << plan::name(dtype);  // shapes × forms
     for (const fit::GemmRow& row : timings.gemm.front().second) {
