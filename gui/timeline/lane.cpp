@@ -39,8 +39,12 @@ Lane::Lane(std::string name, std::vector<Span> spans)
     for (const Span& span : spans_)
         has[static_cast<std::size_t>(span.kind)] = true;
     for (std::size_t kind = 0; kind < kKinds; ++kind)
-        if (has[kind]) kinds_.push_back(static_cast<Kind>(kind));
+        if (has[kind]) {
+            place_[kind] = static_cast<std::uint8_t>(kinds_.size());
+            kinds_.push_back(static_cast<Kind>(kind));
+        }
     KindSums sums{};
+    begins_.reserve(spans_.size() / kBlock + 1);
     before_.reserve((spans_.size() / kBlock + 2) * kinds_.size());
     const auto keep = [&] {
         for (const Kind kind : kinds_)
@@ -50,7 +54,10 @@ Lane::Lane(std::string name, std::vector<Span> spans)
         ORRERY_CHECK(
             spans_[i].from <= spans_[i].to && (i == 0 || spans_[i - 1].to <= spans_[i].from),
             "spans of a lane overlap");
-        if (i % kBlock == 0) keep();
+        if (i % kBlock == 0) {
+            begins_.push_back(spans_[i].from);
+            keep();
+        }
         sum_of(sums, spans_[i]) += spans_[i].to - spans_[i].from;
     }
     keep();
@@ -95,6 +102,73 @@ KindSums Lane::sums(std::size_t begin, std::size_t end) const {
     const std::size_t n = kinds_.size();
     for (std::size_t k = 0; k < n; ++k)
         sums[static_cast<std::size_t>(kinds_[k])] += before_[last * n + k] - before_[first * n + k];
+    return sums;
+}
+
+std::size_t Lane::block_of(Picoseconds time, std::size_t near) const {
+    auto low = begins_.begin();
+    auto high = low + static_cast<std::ptrdiff_t>(near);
+    if (near < begins_.size() && begins_[near] < time) {
+        std::size_t stride = 1;  // doubles: what is looked for is mostly near
+        for (; near + stride < begins_.size() && begins_[near + stride] < time; stride *= 2)
+            near += stride;
+        low = begins_.begin() + static_cast<std::ptrdiff_t>(near);
+        high =
+            begins_.begin() + static_cast<std::ptrdiff_t>(std::min(near + stride, begins_.size()));
+    }
+    const auto behind =
+        std::partition_point(low, high, [&](Picoseconds begin) { return begin < time; });
+    return static_cast<std::size_t>(std::max(behind - begins_.begin(), std::ptrdiff_t{1})) - 1;
+}
+
+void Lane::fetch(std::size_t block) const {
+    constexpr std::size_t kLine = 64;  // bytes
+    __builtin_prefetch(before_.data() + block * kinds_.size());
+    const std::size_t end = std::min((block + 1) * kBlock, spans_.size());
+    for (std::size_t i = block * kBlock; i < end; i += kLine / sizeof(Span))
+        __builtin_prefetch(spans_.data() + i);
+}
+
+void Lane::put_before(Picoseconds time, std::size_t block, Picoseconds* sums) const {
+    const std::size_t n = kinds_.size();
+    std::copy_n(before_.data() + block * n, n, sums);
+    const std::size_t end = std::min((block + 1) * kBlock, spans_.size());
+    for (std::size_t i = block * kBlock; i < end && spans_[i].from < time; ++i)
+        sums[place_[static_cast<std::size_t>(spans_[i].kind)]] +=
+            std::min(spans_[i].to, time) - spans_[i].from;
+}
+
+std::vector<Picoseconds> Lane::within(const std::vector<Stretch>& stretches) const {
+    struct Moment {
+        Picoseconds time;
+        std::size_t block;
+    };
+    const std::size_t n = kinds_.size();
+    if (n == 0) return {};
+    std::vector<Moment> moments;
+    moments.reserve(2 * stretches.size());
+    std::size_t block = 0;
+    for (const Stretch& stretch : stretches)
+        for (const Picoseconds time : {stretch.from, std::max(stretch.from, stretch.to)}) {
+            if (moments.empty() || moments.back().time != time) {
+                block = block_of(time, block);
+                fetch(block);
+            }
+            moments.push_back({time, block});
+        }
+    std::vector<Picoseconds> sums(stretches.size() * n);
+    std::vector<Picoseconds> from(n), to(n);
+    for (std::size_t i = 0; i < stretches.size(); ++i) {
+        const Moment& begin = moments[2 * i];
+        const Moment& end = moments[2 * i + 1];
+        if (i > 0 && moments[2 * i - 1].time == begin.time)
+            std::swap(from, to);
+        else
+            put_before(begin.time, begin.block, from.data());
+        put_before(end.time, end.block, to.data());
+        for (std::size_t k = 0; k < n; ++k)
+            sums[i * n + k] = to[k] - from[k];
+    }
     return sums;
 }
 

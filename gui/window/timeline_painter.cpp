@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include <QPaintEngine>
+
 #include "cli/quantity.hpp"
 #include "trace/timeline_axis.hpp"
 
@@ -34,7 +36,17 @@ SceneLayout::SceneLayout(const QRect& whole) {
 
 TimelinePainter::TimelinePainter(QPainter& painter, const Scene& scene, const SceneLayout& layout,
                                  const Look& look)
-    : p_(painter), scene_(scene), layout_(layout), look_(look) {}
+    : p_(painter),
+      scene_(scene),
+      layout_(layout),
+      look_(look),
+      to_device_(painter.deviceTransform()),
+      whole_pixels_(painter.paintEngine()->type() == QPaintEngine::Raster &&
+                    to_device_.type() <= QTransform::TxScale &&
+                    !painter.testRenderHint(QPainter::Antialiasing)) {
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+        fills_[kind] = look_.fill(static_cast<Kind>(kind));
+}
 
 void TimelinePainter::paint(const QPixmap* minimap) {
     paint_minimap(minimap);

@@ -1,9 +1,13 @@
 // Draws a scene. Visits what is visible and nothing else.
 #pragma once
 
+#include <array>
+#include <map>
+
 #include <QCoreApplication>
 #include <QPainter>
 #include <QPixmap>
+#include <QStaticText>
 
 #include "gui/window/look.hpp"
 #include "gui/window/timeline_scene.hpp"
@@ -32,13 +36,17 @@ class TimelinePainter {
     void paint_rank(const Row& row, const QRect& place);
     void paint_overlaid(const Row& row, const QRect& own);
     void paint_laid_over();
-    void paint_strip(const Lane& lane, const Strip& strip, const QRect& place);
-    void paint_shares(const QRectF& box, const KindSums& sums, Picoseconds time);
-    void paint_run(const Lane& lane, const Strip& strip, const QRect& place);
+    void paint_strips(const Lane& lane, const std::vector<Strip>& strips, const QRect& place,
+                      const Lane* parts = nullptr);
+    void paint_span(Kind kind, const Strip& strip, const QRect& place);
+    void paint_shares(const QRectF& box, const std::vector<Kind>& kinds, const Picoseconds* sums,
+                      Picoseconds time);
+    bool reaches_a_pixel(const QRectF& band) const;
     static QRectF waiting_part(const QRectF& box);
     static QRectF box_of(const Strip& strip, const QRect& place);
     static QString legend_text(Kind kind);
-    void paint_numbers(const Row& row, const QRect& place);
+    void paint_numbers(const Row& row, const std::vector<Strip>& actions, const QRect& place);
+    void paint_number(const QString& number, const QRectF& place);
     void paint_op_names(const Row& row, const std::vector<Strip>& strips, const QRect& place);
     void paint_box(const BoxPlace& box, const QPen& pen);
     void paint_pointed_at();
@@ -58,6 +66,11 @@ class TimelinePainter {
     const Scene& scene_;
     const SceneLayout& layout_;
     const Look& look_;
+    QTransform to_device_;
+    bool whole_pixels_;                 // are filled: neither parts of them nor shapes of a file
+    std::array<QColor, kKinds> fills_;  // of the look
+    // Of micro-batches, laid out once: most stand on each row twice.
+    std::map<QString, QStaticText> numbers_;
 };
 
 }  // namespace orrery::gui

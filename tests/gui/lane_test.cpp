@@ -53,6 +53,27 @@ TEST(Lane, SumsOfAnyStretchAreThoseOfGoingOverAllSpans) {
     EXPECT_EQ(lane.within(5, 5), KindSums{});
 }
 
+// Of those that a painter asks for (in order, mostly one where the other ends) and of any others.
+TEST(Lane, SumsOfManyStretchesAreThoseOfEach) {
+    const Lane lane = comb(1000, 7, 10);
+    ASSERT_EQ(lane.kinds(), (std::vector<Kind>{Kind::forward, Kind::backward}));
+    std::mt19937 random(5);
+    std::uniform_int_distribution<Picoseconds> place(-50, 10'050), width(0, 400);
+    std::vector<Stretch> stretches;
+    for (Picoseconds from = -50; from < 10'050; from = stretches.back().to + width(random) % 3)
+        stretches.push_back({from, from + width(random)});
+    for (int i = 0; i < 500; ++i)
+        stretches.push_back({place(random), place(random)});  // of some the end is before the start
+    const std::vector<Picoseconds> sums = lane.within(stretches);
+    ASSERT_EQ(sums.size(), 2 * stretches.size());
+    for (std::size_t i = 0; i < stretches.size(); ++i) {
+        const KindSums expected = counted(lane, stretches[i].from, stretches[i].to);
+        ASSERT_EQ(sums[2 * i], expected[kForward]) << i;
+        ASSERT_EQ(sums[2 * i + 1], expected[kBackward]) << i;
+    }
+    EXPECT_TRUE(Lane("empty", {}).within(stretches).empty());
+}
+
 TEST(Lane, FindsWhatStartsAndEndsAtAMoment) {
     const Lane lane = comb(1000, 7, 10);
     EXPECT_EQ(lane.first_ending_after(-1), 0U);
