@@ -324,6 +324,18 @@ Price KernelCost::price_attention_block(const plan::Block& block, const plan::Op
     return price;
 }
 
+namespace {
+
+// The kernel's own curve, where the profile has timed it. For a norm that makes its input first
+// that of the norm stands, which goes over rows the same way.
+const std::optional<KernelCurve>& curve_of(const MemoryProfile& memory, OpKind kind) {
+    const auto& own = memory.kernels[static_cast<std::size_t>(kind)];
+    const bool borrows = !own && kind == OpKind::residual_norm;
+    return borrows ? curve_of(memory, OpKind::norm) : own;
+}
+
+}  // namespace
+
 // Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
 // more at the memory's; between the two the time is linear in the bytes, so that it never falls.
 Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
@@ -345,7 +357,7 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     price.family = CostFamily::memory;
     price.seconds = t0_us * 1e-6 + seconds;
     price.relative_sd = memory.relative_sd;
-    if (const auto& own = memory.kernels[static_cast<std::size_t>(op.kind())]) {
+    if (const auto& own = curve_of(memory, op.kind())) {
         if (own->GBps > 0) seconds = std::max(seconds, bytes / (own->GBps * 1e9));
         price.seconds = own->t0_us * 1e-6 + seconds;
         price.relative_sd = own->relative_sd;
@@ -476,49 +488,6 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_attention_block(block, op, false);
         case OpKind::attention_block_backward:
             return price_attention_block(block, op, true);
-        case OpKind::softmax:
-        case OpKind::softmax_backward:
-        case OpKind::dropout:
-        case OpKind::dropout_backward:
-        case OpKind::activation:
-        case OpKind::activation_backward:
-        case OpKind::qk_norm:
-        case OpKind::qk_norm_sums:
-        case OpKind::rope:
-        case OpKind::rope_backward:
-        case OpKind::residual_add:
-        case OpKind::add:
-        case OpKind::cross_entropy_max:
-        case OpKind::cross_entropy_sum:
-        case OpKind::cross_entropy_join:
-        case OpKind::cross_entropy:
-        case OpKind::cross_entropy_backward:
-        case OpKind::embedding:
-        case OpKind::unscale:
-        case OpKind::update_loss_scale:
-        case OpKind::loss_share:
-        case OpKind::judge_loss:
-        case OpKind::adamw:
-        case OpKind::cast:
-        case OpKind::rearrange:
-        case OpKind::route:
-        case OpKind::choose_ranks:
-        case OpKind::drop_rows:
-        case OpKind::route_backward:
-        case OpKind::count_choices:
-        case OpKind::balance_gradient:
-        case OpKind::load_gradient:
-        case OpKind::router_z_gradient:
-        case OpKind::permute:
-        case OpKind::unpermute:
-        case OpKind::gate_rows:
-        case OpKind::gate_rows_backward:
-        case OpKind::temper_queries:
-        case OpKind::latent_heads:
-        case OpKind::latent_heads_backward:
-        case OpKind::transpose:
-        case OpKind::update_scales:
-            return price_memory(block, op, memory.t0_us.value);
         case OpKind::grouped_gemm:
             return price_grouped_gemm(block, op, load);
         case OpKind::expert_activation:
@@ -548,19 +517,9 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_biased_experts(block, op, memory.reduction_t0_us.value, load);
         case OpKind::amax_rows:
             return price_memory(block, op, memory.reduction_t0_us.value, load);
-        case OpKind::all_to_all_v:
-        case OpKind::all_reduce:
-        case OpKind::all_gather:
-        case OpKind::reduce_scatter:
-        case OpKind::broadcast:
-        case OpKind::exchange:
-        case OpKind::all_to_all:
-        case OpKind::shift:
-        case OpKind::copy_to_device:
-        case OpKind::copy_to_host:
-        case OpKind::read_disk:
-        case OpKind::write_disk:
-            break;
+        default:
+            if (plan::family(op.kind()) == plan::OpFamily::memory)
+                return price_memory(block, op, memory.t0_us.value);
     }
     ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind())) + " " + op.label);
     return {};

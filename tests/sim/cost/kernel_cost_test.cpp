@@ -337,6 +337,17 @@ TEST_F(TinyCost, PricesAKernelByItsOwnCurve) {
     EXPECT_NEAR(memory_price(OpKind::norm, 2'500'000).seconds, (3 + 2.5) * 1e-6, 1e-15);
 }
 
+// A profile that has timed norms, and none that makes its sum.
+TEST_F(TinyCost, PricesANormThatAddsByTheNormsCurveUntilItHasItsOwn) {
+    auto& kernels = profile_.memory.kernels;
+    kernels[static_cast<std::size_t>(OpKind::norm)] = {"made up", 3, 100, 0.07, {}};
+    EXPECT_NEAR(memory_price(OpKind::residual_norm, 2'500'000).seconds, (3 + 100) * 1e-6, 1e-15);
+    EXPECT_EQ(memory_price(OpKind::residual_norm, 2'500'000).relative_sd, 0.07);
+    EXPECT_EQ(memory_price(OpKind::residual_add, 2'500'000).seconds, (2 + 2.5) * 1e-6);
+    kernels[static_cast<std::size_t>(OpKind::residual_norm)] = {"made up", 5, 200, 0.08, {}};
+    EXPECT_NEAR(memory_price(OpKind::residual_norm, 2'500'000).seconds, (5 + 50) * 1e-6, 1e-15);
+}
+
 TEST_F(TinyCost, ALookupMovesItsRowsAndNotTheTable) {
     plan::Block block;
     const std::vector<std::pair<DType, std::vector<std::int64_t>>> tensors = {
