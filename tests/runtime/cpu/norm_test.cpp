@@ -77,7 +77,7 @@ TEST(Norm, OfASumThatIsMadeFirstIsTheSumsNorm) {
                 for (const bool at_once : {true, false}) {
                     const Tensor sum = world.out(branch.size()), y = world.out(branch.size());
                     const Tensor stats = world.work_out(kFew * (c.centred ? 2 : 1));
-                    const Tensor mask(DType::u8, Values(branch.size(), 7));
+                    const Tensor mask(plan::DType::u8, Values(branch.size(), 7));
                     ResidualAdd add;
                     add.rows = kFew;
                     add.width = kLong;
