@@ -503,8 +503,8 @@ class Gatherer {
                                    static_cast<std::int64_t>(elements_of({first})), 0});
                 return;
             case OpKind::residual_add:
-                if (tensors.size() > 1 && tensors[1].size() == 2)
-                    put(AdditionFact{first[0], tensors[1][0]});
+                if (tensors.size() > 1 && tensors[1].size() == 2) put(SignFact{Sign::added_norm});
+                put(AdditionFact{first[0], tensors[1][0]});
                 return;
             case OpKind::residual_norm: {
                 // An RMSNorm has one statistic of each row, a LayerNorm two.

@@ -324,24 +324,10 @@ Price KernelCost::price_attention_block(const plan::Block& block, const plan::Op
     return price;
 }
 
-namespace {
-
-// The kernel's own curve, where the profile has timed it. For a norm that makes its input first
-// that of the norm stands, which goes over rows the same way.
-const std::optional<KernelCurve>& curve_of(const MemoryProfile& memory, OpKind kind) {
-    const auto& own = memory.kernels[static_cast<std::size_t>(kind)];
-    const bool borrows = !own && kind == OpKind::residual_norm;
-    return borrows ? curve_of(memory, OpKind::norm) : own;
-}
-
-}  // namespace
-
 // Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
 // more at the memory's; between the two the time is linear in the bytes, so that it never falls.
-Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
-                               double load) const {
+Price KernelCost::price_bytes(OpKind kind, double bytes, double t0_us) const {
     const MemoryProfile& memory = profile_.memory;
-    const double bytes = plan::bytes_moved(block, op) * load;
     const double resident = memory.resident_bytes.value;
     const double cache_bandwidth = memory.efficiency.value * memory.cache_GBps.value * 1e9;
     const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
@@ -357,11 +343,33 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     price.family = CostFamily::memory;
     price.seconds = t0_us * 1e-6 + seconds;
     price.relative_sd = memory.relative_sd;
-    if (const auto& own = curve_of(memory, op.kind())) {
+    if (const auto& own = memory.kernels[static_cast<std::size_t>(kind)]) {
         if (own->GBps > 0) seconds = std::max(seconds, bytes / (own->GBps * 1e9));
         price.seconds = own->t0_us * 1e-6 + seconds;
         price.relative_sd = own->relative_sd;
     }
+    return price;
+}
+
+Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
+                               double load) const {
+    return price_bytes(op.kind(), plan::bytes_moved(block, op) * load, t0_us);
+}
+
+// Until it is timed: what residual_add and norm take, but for the norm's constant and its reading
+// of the sum, the half of what it moves. So it is where all operands fit the cache and where none
+// do; between them what fits for one of the two is at hand for this kernel, too, though all
+// together would not.
+Price KernelCost::price_residual_norm(const plan::Block& block, const plan::Op& op) const {
+    const MemoryProfile& memory = profile_.memory;
+    const double t0_us = memory.t0_us.value;
+    if (memory.kernels[static_cast<std::size_t>(OpKind::residual_norm)])
+        return price_memory(block, op, t0_us);
+    const double sum = to_double(op.size(0)) * to_double(op.size(1)) * element_bytes(op.dtype);
+    Price price = price_bytes(OpKind::residual_add, plan::bytes_moved(block, op) - sum, t0_us);
+    const Price norm = price_bytes(OpKind::norm, 2 * sum, t0_us);
+    price.seconds += (norm.seconds - price_bytes(OpKind::norm, 0, t0_us).seconds) / 2;
+    price.relative_sd = std::max(price.relative_sd, norm.relative_sd);
     return price;
 }
 
@@ -507,6 +515,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
             return price_norm(block, op, memory.reduction_t0_us.value);
+        case OpKind::residual_norm:
+            return price_residual_norm(block, op);
         case OpKind::qk_norm_backward:
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:

@@ -215,7 +215,7 @@ std::vector<NamedLayout> added_norm_layouts() {
         layout("packed_stash", {"activation_stash=bf16"}),
         layout("ring", {"context_parallel=2"}),
     };
-    NamedLayout offloaded = layout("offloaded", {"offload.activations=host"});
+    NamedLayout offloaded = layout("offloaded", {"layout.offload.activations=host"});
     for (const std::string& set : offload_cluster())
         offloaded.sets.push_back(set);
     all.push_back(std::move(offloaded));

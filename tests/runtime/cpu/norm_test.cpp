@@ -107,9 +107,9 @@ TEST(Norm, OfASumThatIsMadeFirstIsTheSumsNorm) {
                 }
                 for (std::size_t i = 0; i < 4; ++i)
                     EXPECT_EQ(made[i].bytes(), made[i + 4].bytes()) << i << ' ' << p;
-                return made;
+                return std::vector{made[0], made[3]};
             };
-            expect_everywhere(run, 200);
+            expect_everywhere(run, 8);
         }
 }
 
