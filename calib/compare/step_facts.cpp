@@ -503,13 +503,15 @@ class Gatherer {
                                    static_cast<std::int64_t>(elements_of({first})), 0});
                 return;
             case OpKind::residual_add:
-                if (tensors.size() > 1 && tensors[1].size() == 2) put(SignFact{Sign::added_norm});
-                put(AdditionFact{first[0], tensors[1][0]});
+                if (tensors.size() > 1 && tensors[1].size() == 2)
+                    put(AdditionFact{first[0], tensors[1][0]});
                 return;
             case OpKind::residual_norm: {
                 // An RMSNorm has one statistic of each row, a LayerNorm two.
                 const std::vector<Dims> out = tensors_of(inputs_of(arguments.output_dims));
-                if (out.size() < 3 || out[2].empty() || tensors[1].size() != 2) return;
+                if (out.size() < 3 || out[2].empty()) return;
+                if (tensors.size() < 2 || first.size() != 2 || tensors[1].size() != 2) return;
+                put(SignFact{Sign::added_norm});
                 put(AdditionFact{first[0], tensors[1][0]});
                 return put(NormFact{first[0], first[1], out[2].back() == 1});
             }
