@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {

@@ -1,4 +1,5 @@
-// Rules between the model and the layout: what tensor and sequence parallelism must divide.
+// Rules between the model and the layout: what tensor and sequence parallelism must divide, and
+// what a kernel that fuses several ops must find.
 #include <fmt/format.h>
 
 #include <algorithm>
