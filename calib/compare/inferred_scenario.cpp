@@ -651,6 +651,9 @@ class Inferrer {
         if (!rank.attention.fused)
             say("training.attention_kernel", "unfused", Certainty::certain,
                 "products with a softmax between");
+        if (has_sign(Sign::added_norm))
+            say("training.norm_kernel", "fused_add", Certainty::certain,
+                "norms make the sum that they read");
         if (!has_sign(Sign::gradient_norm))
             say("training.optimizer.clip_norm", 0, Certainty::certain,
                 "no norm of gradients is made");

@@ -470,6 +470,7 @@ WorkKind work_kind(plan::OpKind kind) {
             return WorkKind::attention_backward;
         case OpKind::norm:
         case OpKind::norm_backward:
+        case OpKind::residual_norm:
         case OpKind::qk_norm:
         case OpKind::qk_norm_backward:
         case OpKind::qk_norm_sums:

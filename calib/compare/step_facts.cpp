@@ -506,6 +506,15 @@ class Gatherer {
                 if (tensors.size() > 1 && tensors[1].size() == 2)
                     put(AdditionFact{first[0], tensors[1][0]});
                 return;
+            case OpKind::residual_norm: {
+                // An RMSNorm has one statistic of each row, a LayerNorm two.
+                const std::vector<Dims> out = tensors_of(inputs_of(arguments.output_dims));
+                if (out.size() < 3 || out[2].empty()) return;
+                if (tensors.size() < 2 || first.size() != 2 || tensors[1].size() != 2) return;
+                put(SignFact{Sign::added_norm});
+                put(AdditionFact{first[0], tensors[1][0]});
+                return put(NormFact{first[0], first[1], out[2].back() == 1});
+            }
             case OpKind::activation: {
                 const std::vector<Dims> out = tensors_of(inputs_of(arguments.output_dims));
                 if (first.empty() || out.empty() || out[0].empty()) return;

@@ -73,8 +73,9 @@ struct ParameterFact {
 };
 
 enum class Sign : std::uint8_t {
-    rotary,     // positions turn queries and keys
-    head_norm,  // a norm of each head by itself
+    rotary,      // positions turn queries and keys
+    head_norm,   // a norm of each head by itself
+    added_norm,  // a norm that makes the sum that it reads
     dropout,
     experts,  // rows are routed, or products are grouped
     gradient_norm,

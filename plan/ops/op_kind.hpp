@@ -34,6 +34,7 @@ namespace orrery::plan {
     OP(latent_heads, LatentHeads)                             \
     OP(latent_heads_backward, LatentHeadsBackward)            \
     OP(residual_add, ResidualAdd)                             \
+    OP(residual_norm, ResidualNormalize)                      \
     OP(add, Add)                                              \
     OP(bias_gradient, BiasGradient)                           \
     OP(route, Route)                                          \

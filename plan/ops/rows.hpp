@@ -175,6 +175,47 @@ struct ResidualAdd {
     bool operator==(const ResidualAdd&) const = default;
 };
 
+// The sum is rounded to its own type before it is normed, so that both come out as they do apart.
+struct ResidualNormalize {
+    static constexpr std::string_view kDoc =
+        "a residual_add and the norm of its sum, which is not read again (flash-attention's "
+        "dropout_add_layer_norm, Liger's fused add RMSNorm)";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    Drop drop{};
+    bool centred = true;
+    double epsilon = 1e-5;
+    double weight_offset = 0;
+
+    ResidualAdd sum() const { return {rows, width, drop}; }
+    Normalize norm() const { return {rows, width, centred, epsilon, weight_offset}; }
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ResidualNormalize::rows);
+        v.size("width", &ResidualNormalize::width);
+        v.part(&ResidualNormalize::drop);
+        v.number("centred", &ResidualNormalize::centred);
+        v.number("epsilon", &ResidualNormalize::epsilon);
+        v.number("weight_offset", &ResidualNormalize::weight_offset);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("branch", rows, width);
+        v.reads("residual", rows * width);
+        v.reads("weight", width);
+        if (centred) v.reads("norm bias", width);
+        v.may_read("bias", width);
+        v.may_read("bias", width);
+        if (drop.rate > 0) v.may_read("dropout key", 1);
+        v.writes("sum", rows * width);
+        v.writes("output", rows * width);
+        v.writes("statistics", rows * (centred ? 2 : 1));
+        if (drop.rate > 0) v.may_write("dropout mask", rows * width);
+    }
+    bool operator==(const ResidualNormalize&) const = default;
+};
+
 // Of the elements of rows of this width; width 0: of the maps of samples and heads of attention.
 struct Dropout {
     static constexpr std::string_view kDoc =

@@ -62,6 +62,13 @@ void split_communication(const PlanInput& input, PartBlocks& part) {
     if (part.recompute) split_tensor_communication(*part.recompute, parts);
 }
 
+void fuse_norms_of(const PlanInput&, PartBlocks& part) {
+    if (!is_layer(part.place)) return;
+    fuse_norms(part.pair.forward);
+    fuse_norms(part.pair.backward);  // of what is made again
+    if (part.recompute) fuse_norms(*part.recompute);
+}
+
 void halve(const PlanInput& input, PartBlocks& part) {
     if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
@@ -166,6 +173,15 @@ std::vector<Pass> make_passes() {
          },
          {},
          OverPart{split_communication}},
+        {PassId::fuse_norms,
+         "fuse norms",
+         "a layer's residual addition and the norm that reads its sum at once are one kernel",
+         "`training.norm_kernel` is `fused_add`",
+         [](const PlanInput& input) {
+             return input.scenario.training.framework.norm_kernel == NormKernel::fused_add;
+         },
+         {},
+         OverPart{fuse_norms_of}},
         {halve_backward,
          "halve backward",
          "backward is in two: what the stage before waits for, and what can wait itself",

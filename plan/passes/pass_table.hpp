@@ -23,6 +23,7 @@ enum class PassId : std::uint8_t {
     loss_chunks,
     compress_stash,
     split_tensor_communication,
+    fuse_norms,
     halve_backward,
     halve_head,
     serialise_tensor_communication,

@@ -92,6 +92,13 @@ void serialise_tensor_communication(Block& block);
 // and runs beside the data gradient. Before `after` edges and scratch are settled.
 void split_tensor_communication(Block& block, std::int64_t parts);
 
+// fused_norms.cpp — a residual addition and the norm that reads its sum next become one op
+// (residual_norm), which reads the sum no more: of 3 + 2 passes over a layer's rows 4 are left. It
+// is so within a layer, where the second branch begins; the sum that a layer ends with is handed
+// on, and the next one's norm is another block's. Backward is derived before from the two, and its
+// norm adds the residual's gradient already.
+void fuse_norms(Block& block);
+
 // gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
 // framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on). A tied embedding
 // has a bucket of its own on either end, so that shards of both copies hold the same elements.

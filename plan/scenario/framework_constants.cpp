@@ -22,7 +22,9 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::logits_dtype>("logits_dtype",
                                          "fp32: the loss works on a copy, which is kept"),
         choice<&Framework::loss_logits>("loss_logits", "What the loss makes of the logits"),
-        choice<&Framework::norm_kernel>("norm_kernel", "One kernel, or single operations"),
+        choice<&Framework::norm_kernel>(
+            "norm_kernel",
+            "One kernel, single operations, or one that adds the residual before it, too"),
         choice<&Framework::gathered_inputs>("gathered_inputs",
                                             "Sequence parallelism: inputs of products are gathered "
                                             "again in backward, or kept whole"),

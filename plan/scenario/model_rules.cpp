@@ -1,6 +1,8 @@
-// Rules between the model and the layout: what tensor and sequence parallelism must divide.
+// Rules between the model and the layout: what tensor and sequence parallelism must divide, and
+// what a kernel that fuses several ops must find.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "plan/scenario/arithmetic.hpp"
@@ -32,6 +34,11 @@ std::vector<Divided> sharded(const Model& model) {
     return out;
 }
 
+// x + mixer(…) is what the norm before the MLP reads.
+bool adds_before_norm(const LayerSpec& layer) {
+    return !layer.parallel_block && layer.norm_before;
+}
+
 }  // namespace
 
 void check_tensor(Reading& reading, const Scenario& scenario) {
@@ -59,6 +66,21 @@ void check_tensor(Reading& reading, const Scenario& scenario) {
     const bool known = reading.good({"cluster.nodes", "cluster.devices_per_node"});
     const std::int64_t most = known ? scenario.cluster.devices() : common;
     fault.help.push_back("tensor_parallel: " + choices_near(tensor, divisors(common, most)));
+}
+
+// What one kernel is to do has to follow one another in some layer.
+void check_norms(Reading& reading, const Scenario& scenario) {
+    const Training& training = scenario.training;
+    if (training.framework.norm_kernel != NormKernel::fused_add) return;
+    const std::vector<LayerSpec>& kinds = scenario.model.kinds;
+    if (std::any_of(kinds.begin(), kinds.end(), adds_before_norm)) return;
+    Diagnostic& fault =
+        reading.report_field("S065", "training.norm_kernel",
+                             "no norm within the model's layers reads what a residual adds");
+    fault.arithmetic = kinds.front().parallel_block
+                           ? "y = x + attention(norm(x)) + mlp(norm(x))"
+                           : "m = x + norm(attention(x)), y = m + norm(mlp(m))";
+    fault.help.push_back("norm_kernel: \"fused\"");
 }
 
 // A tensor rank's share of the tokens goes in equal parts.

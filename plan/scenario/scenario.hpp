@@ -52,7 +52,7 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // and the maximum of a row is found in the same pass as the sum (Milakov and Gimelshein 2018, arXiv
 // 1805.02867; the kernels of Liger and of Transformer Engine).
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
-enum class NormKernel : std::uint8_t { fused, composed };
+enum class NormKernel : std::uint8_t { fused, composed, fused_add };
 // Sequence parallelism: what was gathered for a product of forward is gathered again for its weight
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
@@ -471,7 +471,8 @@ struct Framework {
     LogitsType logits_dtype = LogitsType::same;
     LossLogits loss_logits = LossLogits::in_place;
     // composed: of single operations, which keep a copy of the input in fp32 and one of the result
-    // before it is weighted.
+    // before it is weighted. fused_add: one that follows a layer's residual addition makes the sum,
+    // too, which is a read of the sum less.
     NormKernel norm_kernel = NormKernel::fused;
     GatheredInputs gathered_inputs = GatheredInputs::again;
     // kernels: experts' biases and their clamped activation take one kernel each. split: biases of

@@ -69,7 +69,7 @@ struct Spelling<LossLogits> {
 };
 template <>
 struct Spelling<NormKernel> {
-    static constexpr std::array<std::string_view, 2> names = {"fused", "composed"};
+    static constexpr std::array<std::string_view, 3> names = {"fused", "composed", "fused_add"};
 };
 template <>
 struct Spelling<GatheredInputs> {

@@ -87,6 +87,10 @@ void check_operands(const LatentHeads& op) {
 void check_operands(const ResidualAdd& op) {
     check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
 }
+void check_operands(const ResidualNorm& op) {
+    check_operands(op.sum);
+    check_operands(op.norm);
+}
 void check_operands(const Add& op) {
     if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
 }

@@ -1,8 +1,9 @@
-// norm and norm_backward: a block per row; gradients of weight and bias by columns.
+// norm, residual_norm and norm_backward: a block per row; gradients of weight and bias by columns.
 #include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/column_sums.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
+#include "runtime/cuda/residual_row.cuh"
 
 namespace orrery::runtime::cuda {
 namespace {
@@ -35,27 +36,39 @@ __device__ Statistics statistics_of(const Norm& op, std::int64_t row) {
 }
 
 template <int kAtOnce>
-__global__ void norm_kernel(Norm op) {
+__device__ void norm_row(const Norm& op, std::int64_t row) {
     auto* const stats = static_cast<float*>(op.stats.data);
     const auto offset = static_cast<float>(op.weight_offset);
-    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
-        const Statistics found = statistics_of<kAtOnce>(op, row);
-        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
-            const std::int64_t at = row * op.width + i;
-            Elements<kAtOnce> y = load_at_once<kAtOnce>(op.x, at), bias{};
-            const Elements<kAtOnce> weight = load_at_once<kAtOnce>(op.weight, i);
-            if (op.bias) bias = load_at_once<kAtOnce>(op.bias, i);
-            ORRERY_UNROLLED
-            for (int j = 0; j < kAtOnce; ++j) {
-                y.of[j] =
-                    (y.of[j] - found.mean) * found.inverse_deviation * (weight.of[j] + offset);
-                if (op.bias) y.of[j] += bias.of[j];
-            }
-            store_at_once<kAtOnce>(op.y, at, y);
+    const Statistics found = statistics_of<kAtOnce>(op, row);
+    for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
+        const std::int64_t at = row * op.width + i;
+        Elements<kAtOnce> y = load_at_once<kAtOnce>(op.x, at), bias{};
+        const Elements<kAtOnce> weight = load_at_once<kAtOnce>(op.weight, i);
+        if (op.bias) bias = load_at_once<kAtOnce>(op.bias, i);
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j) {
+            y.of[j] = (y.of[j] - found.mean) * found.inverse_deviation * (weight.of[j] + offset);
+            if (op.bias) y.of[j] += bias.of[j];
         }
-        if (threadIdx.x > 0) continue;
-        if (op.centred) stats[2 * row] = found.mean;
-        stats[op.centred ? 2 * row + 1 : row] = found.inverse_deviation;
+        store_at_once<kAtOnce>(op.y, at, y);
+    }
+    if (threadIdx.x > 0) return;
+    if (op.centred) stats[2 * row] = found.mean;
+    stats[op.centred ? 2 * row + 1 : row] = found.inverse_deviation;
+}
+
+template <int kAtOnce>
+__global__ void norm_kernel(Norm op) {
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
+        norm_row<kAtOnce>(op, row);
+}
+
+// A thread norms the columns that it has summed, which are at hand.
+template <int kAtOnce>
+__global__ void residual_norm_kernel(ResidualNorm op) {
+    for (std::int64_t row = blockIdx.x; row < op.sum.rows; row += gridDim.x) {
+        add_residual_row<kAtOnce>(op.sum, row);
+        norm_row<kAtOnce>(op.norm, row);
     }
 }
 
@@ -131,6 +144,18 @@ void norm(const Norm& op, cudaStream_t stream) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("norm", norm_kernel<kAtOnce>, rows_grid<kAtOnce>(op.rows, op.width), stream, op);
     });
+}
+
+void residual_norm(const ResidualNorm& op, cudaStream_t stream) {
+    const ResidualAdd& sum = op.sum;
+    with_at_once(sum.width,
+                 {sum.branch, sum.x, sum.biases[0], sum.biases[1], sum.y, op.norm.weight,
+                  op.norm.bias, op.norm.y},
+                 [&](auto at_once) {
+                     constexpr int kAtOnce = decltype(at_once)::value;
+                     launch("residual_norm", residual_norm_kernel<kAtOnce>,
+                            rows_grid<kAtOnce>(sum.rows, sum.width), stream, op);
+                 });
 }
 
 // Gradients of weights first: dx may be written over dy.

@@ -1,49 +1,14 @@
 // residual_add: a block per row.
-#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
-#include "runtime/kernels/dropout_rules.hpp"
+#include "runtime/cuda/residual_row.cuh"
 
 namespace orrery::runtime::cuda {
 namespace {
 
-// Of the sums of branch, biases and position, what dropout leaves.
-template <int kAtOnce>
-__device__ void drop(const ResidualAdd& op, std::int64_t at, Elements<kAtOnce>& sum) {
-    if (!op.key) return;
-    DropoutFactors factors(op.key);
-    ORRERY_UNROLLED
-    for (int j = 0; j < kAtOnce; ++j) {
-        const float factor = factors.at(global_index(op.index, at + j));
-        if (op.mask) static_cast<std::uint8_t*>(op.mask.data)[at + j] = factor != 0 ? 1 : 0;
-        sum.of[j] *= factor;
-    }
-}
-
-template <int kAtOnce>
-__device__ void add_to(Elements<kAtOnce>& sum, const Buffer& from, std::int64_t first) {
-    const Elements<kAtOnce> more = load_at_once<kAtOnce>(from, first);
-    ORRERY_UNROLLED
-    for (int j = 0; j < kAtOnce; ++j)
-        sum.of[j] += more.of[j];
-}
-
 template <int kAtOnce>
 __global__ void residual_add_kernel(ResidualAdd op) {
-    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
-        const std::int64_t position = op.positions ? op.position_rows.of(row) : 0;
-        for (std::int64_t column = threadIdx.x * kAtOnce; column < op.width;
-             column += blockDim.x * kAtOnce) {
-            const std::int64_t at = row * op.width + column;
-            Elements<kAtOnce> sum = load_at_once<kAtOnce>(op.branch, at);
-            ORRERY_UNROLLED
-            for (int bias = 0; bias < 2; ++bias)
-                if (op.biases[bias]) add_to<kAtOnce>(sum, op.biases[bias], column);
-            if (op.positions) add_to<kAtOnce>(sum, op.positions, position * op.width + column);
-            drop<kAtOnce>(op, at, sum);
-            if (op.x) add_to<kAtOnce>(sum, op.x, at);
-            store_at_once<kAtOnce>(op.y, at, sum);
-        }
-    }
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
+        add_residual_row<kAtOnce>(op, row);
 }
 
 }  // namespace

@@ -99,7 +99,10 @@ class Performer {
                              const std::array<Buffer, 3>& apart, const Buffer& packed) const;
     void compute(const plan::LatentHeads& op, const Call& call);
     void compute(const plan::LatentHeadsBackward& op, const Call& call);
+    ResidualAdd residual_add(const plan::ResidualAdd& op, const Call& call,
+                             std::size_t others = 0) const;
     void compute(const plan::ResidualAdd& op, const Call& call);
+    void compute(const plan::ResidualNormalize& op, const Call& call);
     void compute(const plan::Dropout& op, const Call& call);
     void compute(const plan::DropoutBackward& op, const Call& call);
     void compute(const plan::Add& op, const Call& call);

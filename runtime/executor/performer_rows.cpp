@@ -178,13 +178,16 @@ ElementIndex Performer::dropout_index(const Call& call, const Op& op) const {
             static_cast<std::uint64_t>(op.heads) * map, total * map};
 }
 
-void Performer::compute(const plan::ResidualAdd& op, const Call& call) {
+// So many reads behind the residual are others'.
+ResidualAdd Performer::residual_add(const plan::ResidualAdd& op, const Call& call,
+                                    std::size_t others) const {
     ResidualAdd sum;
     sum.rows = op.rows;
     sum.width = op.width;
     sum.branch = read(call, 0);
     std::size_t bias = 0;
     for (std::size_t i = 1; i < call.bound.reads.size(); ++i) {
+        if (i >= 2 && i < 2 + others) continue;
         const plan::Tensor& tensor = call.read_tensor(i);
         if (tensor.role == Role::scalar) continue;  // the key, which the step brings
         if (tensor.role != Role::parameter)
@@ -196,10 +199,23 @@ void Performer::compute(const plan::ResidualAdd& op, const Call& call) {
     }
     sum.position_rows = position_rows(sum.rows, op.position_offset);
     sum.y = written(call, 0);
-    if (call.bound.writes.size() > 1) sum.mask = written(call, 1);
+    const std::size_t last = call.bound.writes.size() - 1;
+    if (call.bound.writes[last].dtype == plan::DType::u8) sum.mask = written(call, last);
     if (op.drop.rate > 0) sum.key = dropout_key(call, op.drop);
     sum.index = rows_index(call, sum.rows, sum.width);
-    call.kernels.residual_add(sum);
+    return sum;
+}
+
+void Performer::compute(const plan::ResidualAdd& op, const Call& call) {
+    call.kernels.residual_add(residual_add(op, call));
+}
+
+void Performer::compute(const plan::ResidualNormalize& op, const Call& call) {
+    const ResidualAdd sum = residual_add(op.sum(), call, op.centred ? 2 : 1);
+    Norm norm{op.rows, op.width,      op.centred, op.epsilon,       op.weight_offset,
+              sum.y,   read(call, 2), {},         written(call, 1), written(call, 2)};
+    if (op.centred) norm.bias = read(call, 3);
+    call.kernels.residual_norm({sum, norm});
 }
 
 void Performer::compute(const plan::Dropout& op, const Call& call) {

@@ -112,6 +112,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::latent_heads:
         case OpKind::latent_heads_backward:
         case OpKind::residual_add:
+        case OpKind::residual_norm:
         case OpKind::add:
         case OpKind::bias_gradient:
         case OpKind::embedding:

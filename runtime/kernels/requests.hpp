@@ -386,6 +386,13 @@ struct ResidualAdd {
     Buffer mask;  // u8, 1 where kept; null: none is written
 };
 
+// The norm of a sum that is made first: norm.x is sum.y, whose elements are rounded before they are
+// normed.
+struct ResidualNorm {
+    ResidualAdd sum;
+    Norm norm;
+};
+
 // y = a + b, each of any element type. y may be a or b.
 struct Add {
     std::int64_t elements = 0;
@@ -863,6 +870,7 @@ struct GateRowsBackward {
     KERNEL(latent_heads, LatentHeads)                    \
     KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(residual_add, ResidualAdd)                    \
+    KERNEL(residual_norm, ResidualNorm)                  \
     KERNEL(add, Add)                                     \
     KERNEL(embedding, Embedding)                         \
     KERNEL(embedding_backward, EmbeddingBackward)        \

@@ -326,10 +326,8 @@ Price KernelCost::price_attention_block(const plan::Block& block, const plan::Op
 
 // Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
 // more at the memory's; between the two the time is linear in the bytes, so that it never falls.
-Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
-                               double load) const {
+Price KernelCost::price_bytes(OpKind kind, double bytes, double t0_us) const {
     const MemoryProfile& memory = profile_.memory;
-    const double bytes = plan::bytes_moved(block, op) * load;
     const double resident = memory.resident_bytes.value;
     const double cache_bandwidth = memory.efficiency.value * memory.cache_GBps.value * 1e9;
     const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
@@ -345,11 +343,33 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     price.family = CostFamily::memory;
     price.seconds = t0_us * 1e-6 + seconds;
     price.relative_sd = memory.relative_sd;
-    if (const auto& own = memory.kernels[static_cast<std::size_t>(op.kind())]) {
+    if (const auto& own = memory.kernels[static_cast<std::size_t>(kind)]) {
         if (own->GBps > 0) seconds = std::max(seconds, bytes / (own->GBps * 1e9));
         price.seconds = own->t0_us * 1e-6 + seconds;
         price.relative_sd = own->relative_sd;
     }
+    return price;
+}
+
+Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
+                               double load) const {
+    return price_bytes(op.kind(), plan::bytes_moved(block, op) * load, t0_us);
+}
+
+// Until it is timed: what residual_add and norm take, but for the norm's constant and its reading
+// of the sum, the half of what it moves. So it is where all operands fit the cache and where none
+// do; between them what fits for one of the two is at hand for this kernel, too, though all
+// together would not.
+Price KernelCost::price_residual_norm(const plan::Block& block, const plan::Op& op) const {
+    const MemoryProfile& memory = profile_.memory;
+    const double t0_us = memory.t0_us.value;
+    if (memory.kernels[static_cast<std::size_t>(OpKind::residual_norm)])
+        return price_memory(block, op, t0_us);
+    const double sum = to_double(op.size(0)) * to_double(op.size(1)) * element_bytes(op.dtype);
+    Price price = price_bytes(OpKind::residual_add, plan::bytes_moved(block, op) - sum, t0_us);
+    const Price norm = price_bytes(OpKind::norm, 2 * sum, t0_us);
+    price.seconds += (norm.seconds - price_bytes(OpKind::norm, 0, t0_us).seconds) / 2;
+    price.relative_sd = std::max(price.relative_sd, norm.relative_sd);
     return price;
 }
 
@@ -476,51 +496,6 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_attention_block(block, op, false);
         case OpKind::attention_block_backward:
             return price_attention_block(block, op, true);
-        case OpKind::softmax:
-        case OpKind::softmax_backward:
-        case OpKind::dropout:
-        case OpKind::dropout_backward:
-        case OpKind::activation:
-        case OpKind::activation_backward:
-        case OpKind::qk_norm:
-        case OpKind::qk_norm_sums:
-        case OpKind::rope:
-        case OpKind::rope_backward:
-        case OpKind::residual_add:
-        case OpKind::add:
-        case OpKind::cross_entropy_max:
-        case OpKind::cross_entropy_sum:
-        case OpKind::cross_entropy_join:
-        case OpKind::cross_entropy:
-        case OpKind::cross_entropy_backward:
-        case OpKind::embedding:
-        case OpKind::unscale:
-        case OpKind::update_loss_scale:
-        case OpKind::loss_share:
-        case OpKind::judge_loss:
-        case OpKind::adamw:
-        case OpKind::cast:
-        case OpKind::rearrange:
-        case OpKind::route:
-        case OpKind::choose_ranks:
-        case OpKind::drop_rows:
-        case OpKind::route_backward:
-        case OpKind::count_choices:
-        case OpKind::balance_gradient:
-        case OpKind::load_gradient:
-        case OpKind::router_z_gradient:
-        case OpKind::permute:
-        case OpKind::unpermute:
-        case OpKind::gate_rows:
-        case OpKind::gate_rows_backward:
-        case OpKind::temper_queries:
-        case OpKind::latent_heads:
-        case OpKind::latent_heads_backward:
-        case OpKind::transpose:
-        case OpKind::update_scales:
-        case OpKind::collect_amaxes:
-        case OpKind::spread_amaxes:
-            return price_memory(block, op, memory.t0_us.value);
         case OpKind::grouped_gemm:
             return price_grouped_gemm(block, op, load);
         case OpKind::expert_activation:
@@ -540,6 +515,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
             return price_norm(block, op, memory.reduction_t0_us.value);
+        case OpKind::residual_norm:
+            return price_residual_norm(block, op);
         case OpKind::qk_norm_backward:
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:
@@ -550,19 +527,9 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_biased_experts(block, op, memory.reduction_t0_us.value, load);
         case OpKind::amax_rows:
             return price_memory(block, op, memory.reduction_t0_us.value, load);
-        case OpKind::all_to_all_v:
-        case OpKind::all_reduce:
-        case OpKind::all_gather:
-        case OpKind::reduce_scatter:
-        case OpKind::broadcast:
-        case OpKind::exchange:
-        case OpKind::all_to_all:
-        case OpKind::shift:
-        case OpKind::copy_to_device:
-        case OpKind::copy_to_host:
-        case OpKind::read_disk:
-        case OpKind::write_disk:
-            break;
+        default:
+            if (plan::family(op.kind()) == plan::OpFamily::memory)
+                return price_memory(block, op, memory.t0_us.value);
     }
     ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind())) + " " + op.label);
     return {};

@@ -58,6 +58,8 @@ class KernelCost {
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
                        double load = 1) const;
+    Price price_bytes(plan::OpKind kind, double bytes, double t0_us) const;
+    Price price_residual_norm(const plan::Block& block, const plan::Op& op) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
     Price price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
                                double load) const;

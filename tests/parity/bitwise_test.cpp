@@ -2,6 +2,9 @@
 // layout, compute the same numbers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -151,6 +154,85 @@ TEST(Bitwise, AFusedLossIsTheSameLoss) {
         Sets fused = plain;
         fused.push_back("training.loss_logits=fused");
         expect_same(train(scenario(kGpt, fused), few), train(scenario(kGpt, plain), few));
+    }
+}
+
+std::int64_t ops_of(const plan::Plan& plan, plan::OpKind kind) {
+    std::int64_t count = 0;
+    for (const plan::Block& block : plan.blocks)
+        count += std::count_if(block.ops.begin(), block.ops.end(),
+                               [&](const plan::Op& op) { return op.kind() == kind; });
+    return count;
+}
+
+// That a norm which makes the sum that it reads trains the same model, to the last bit.
+void expect_added_norms(const char* text, const Sets& sets) {
+    RunOptions few;
+    few.steps = 2;
+    const Trained apart = train(scenario(text, sets), few);
+    Sets together = sets;
+    together.push_back("training.norm_kernel=fused_add");
+    few.change_plan = [](plan::Plan& plan) {
+        EXPECT_GT(ops_of(plan, plan::OpKind::residual_norm), 0);
+    };
+    expect_same(train(scenario(text, together), few), apart);
+}
+
+class AddedNorms : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(AddedNorms, ComputeWhatTwoKernelsDo) {
+    Sets sets = GetParam().sets;
+    if (std::none_of(sets.begin(), sets.end(),
+                     [](const std::string& set) { return set.starts_with("training.precision="); }))
+        sets.emplace_back("training.precision=fp32");
+    for (const char* text : {kGpt, kLlama})
+        expect_added_norms(text, sets);
+}
+
+std::vector<NamedLayout> added_norm_layouts() {
+    const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
+                      dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",
+                      selective = "recompute=selective",
+                      norms = R"(recompute_modules=["layernorm","mlp_act"])",
+                      drops = "training.dropout=0.1";
+    std::vector<NamedLayout> all = {
+        layout("alone", {}),
+        layout("fp64", {"training.precision=fp64"}),
+        layout("bf16", {"training.precision=bf16", drops}),
+        layout("fp16", {"training.precision=fp16"}),
+        layout("tensor", {tp2}),
+        layout("sequence_dropout", {tp2, sp, drops}),
+        layout("sequence_parts", {tp2, sp, "training.tensor_overlap_parts=2"}),
+        layout("masks", {drops, "training.dropout_masks=stored"}),
+        layout("zb_h1", {pp2, "schedule=zb-h1"}),
+        layout("zb_v_recomputed", {pp2, "virtual_pipeline=2", "schedule=zb-v", "recompute=full"}),
+        layout("zero3", {dp2, "zero_stage=3", pp2}),
+        layout("full", {"recompute=full", drops}),
+        layout("every_2", {"recompute=every_k", "recompute_every=2", tp2, sp}),
+        layout("by_op", {"recompute=selective_op", tp2}),
+        layout("norms_again", {selective, norms, drops}),
+        layout("serialised", {tp2, "training.overlap_tensor_backward=false"}),
+        layout("packed_stash", {"activation_stash=bf16"}),
+        layout("ring", {"context_parallel=2"}),
+    };
+    NamedLayout offloaded = layout("offloaded", {"layout.offload.activations=host"});
+    for (const std::string& set : offload_cluster())
+        offloaded.sets.push_back(set);
+    all.push_back(std::move(offloaded));
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AddedNorms, testing::ValuesIn(added_norm_layouts()),
+                         [](const auto& tested) { return tested.param.name; });
+
+// Norms behind branches besides, weights stored as their difference from 1; latents, experts'
+// places.
+TEST(Bitwise, NormsThatAddTrainOtherFamilies) {
+    for (const FamilySets& family : llama_like_families()) {
+        if (std::string(family.name) == "olmo2") continue;  // which norms what a branch adds alone
+        Sets sets = family.sets;
+        sets.emplace_back("training.precision=fp32");
+        expect_added_norms(kLlama, sets);
     }
 }
 

@@ -97,6 +97,28 @@ TEST(Mutation, AWrongPartIsFound) {
     }
 }
 
+// A norm that makes its sum, of one with itself or without the bias of the product before.
+TEST(Mutation, AWrongSumThatIsNormedIsFound) {
+    const Sets sets = {"training.norm_kernel=fused_add"};
+    for (const bool residual : {true, false}) {
+        std::int64_t changed = 0;
+        RunOptions options;
+        options.change_plan = [&](plan::Plan& plan) {
+            for (Block& block : plan.blocks)
+                for (Op& op : block.ops) {
+                    if (op.kind() != OpKind::residual_norm) continue;
+                    ++changed;
+                    if (residual)
+                        op.reads[1] = op.reads[0];
+                    else
+                        op.reads.pop_back();
+                }
+        };
+        EXPECT_TRUE(is_found(sets, options)) << residual;
+        EXPECT_EQ(changed, 1);  // layers share a block
+    }
+}
+
 // Parameters that one rank changed and the others go on without.
 TEST(Mutation, AForgottenGatherIsFound) {
     RunOptions options;

@@ -117,7 +117,7 @@ inline Sets random_sets() {
                "training.dropout_masks=" + word({"stored", "recomputed"}),
                "training.logits_dtype=" + word({"same", "fp32"}),
                "training.loss_logits=" + word({"in_place", "copied", "gathered"}),
-               "training.norm_kernel=" + word({"fused", "composed"}),
+               "training.norm_kernel=" + word({"fused", "composed", "fused_add"}),
                "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
                "training.scatter_gather_transfers=" + word({"false", "true"}),
                "training.recompute_stops_early=" + word({"false", "true"}),

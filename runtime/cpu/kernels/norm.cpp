@@ -1,9 +1,10 @@
-// norm and norm_backward.
+// norm, residual_norm and norm_backward.
 #include <cmath>
 
 #include "runtime/cpu/kernels/column_sums.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"
+#include "runtime/cpu/kernels/residual_row.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
@@ -29,14 +30,16 @@ Statistics<W> statistics_of(const W* x, std::int64_t width, bool centred, double
     return {mean, 1 / std::sqrt(squares / n + static_cast<W>(epsilon))};
 }
 
-template <typename W>
-void norm_as(const Norm& op, Team& team) {
+// make_row(row) comes before a row of x is read.
+template <typename W, typename F>
+void norm_as(const Norm& op, Team& team, const F& make_row) {
     const std::int64_t width = op.width;
     const ScratchRows<W> rows(team, width, 2, 2);
     const W* const weight = read_weight(op.weight, op.weight_offset, width, rows.shared(0));
     const W* const bias = op.bias ? read(op.bias, 0, width, rows.shared(1)) : nullptr;
     team.parallel_for(op.rows, rows_per_part(width), [&](auto begin, auto end, int worker) {
         for (std::int64_t row = begin; row < end; ++row) {
+            make_row(row);
             const W* const x = read(op.x, row * width, width, rows.own(worker, 0));
             W* const y = target(op.y, row * width, rows.own(worker, 1));
             const auto [mean, inverse] = statistics_of(x, width, op.centred, op.epsilon);
@@ -107,7 +110,15 @@ void norm_backward_as(const NormBackward& op, Team& team) {
 }  // namespace
 
 void norm(const Norm& op, Team& team) {
-    with_work_type(op.x.dtype, [&](auto w) { norm_as<decltype(w)>(op, team); });
+    with_work_type(op.x.dtype,
+                   [&](auto w) { norm_as<decltype(w)>(op, team, [](std::int64_t) {}); });
+}
+
+void residual_norm(const ResidualNorm& op, Team& team) {
+    with_work_type(op.norm.x.dtype, [&](auto w) {
+        norm_as<decltype(w)>(op.norm, team,
+                             [&](std::int64_t row) { add_residual_row<decltype(w)>(op.sum, row); });
+    });
 }
 
 void norm_backward(const NormBackward& op, Team& team) {

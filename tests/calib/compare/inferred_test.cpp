@@ -125,6 +125,7 @@ TEST_P(PlantedLayout, IsInferredOfItsPlansTrace) {
     EXPECT_EQ(found.layout.global_batch_size, truth.layout.global_batch_size);
     EXPECT_EQ(found.training.sequence_length, truth.training.sequence_length);
     EXPECT_EQ(found.training.precision, truth.training.precision);
+    EXPECT_EQ(found.training.framework.norm_kernel, truth.training.framework.norm_kernel);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -148,6 +149,10 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"zero3", kLlama, {"layout.zero_stage=3", "layout.tensor_parallel=2"}},
         Planted{"kept", kLlama, {"layout.zero_stage=3", "layout.reshard_after_forward=false"}},
         Planted{"again", kLlama, {"layout.recompute=full", "layout.pipeline_parallel=4"}},
+        Planted{"added_norms", kGpt, {"training.norm_kernel=fused_add"}},
+        Planted{"added_norms_again",
+                kLlama,
+                {"training.norm_kernel=fused_add", "layout.recompute=full"}},
         Planted{"core", kGpt, {"layout.recompute=selective", "training.attention_kernel=unfused"}},
         Planted{"parts", kSquared, {"layout.tensor_parallel=2", "layout.zero_stage=1"}}),
     [](const auto& planted) { return std::string(planted.param.name); });

@@ -44,6 +44,49 @@ void check_norm(World& world, const Size& size, bool centred) {
     world.expect_close("stats", stats, roundings_of_sum(size.width));
 }
 
+void check_residual_norm(World& world, const Size& size, bool centred) {
+    const std::int64_t n = size.rows * size.width;
+    world.begin("residual_norm", text(size) + (centred ? " centred, bias, mask" : " rms, offset"));
+    Tensor& branch = world.in(normals(n, 1));
+    Tensor& residual = world.in(normals(n, 2));
+    Tensor& added = world.in(normals(size.width, 3));
+    Tensor& weight = world.in(normals(size.width, 4));
+    Tensor& bias = world.in(normals(size.width, 5));
+    Tensor& sum = world.out(n);
+    Tensor& mask = world.out(DType::u8, n);
+    Tensor& y = world.out(n);
+    Tensor& stats = world.out(DType::fp32, size.rows * (centred ? 2 : 1));
+    world.run([&](Kernels& kernels, const Place& at) {
+        ResidualNorm op;
+        op.sum.rows = size.rows;
+        op.sum.width = size.width;
+        op.sum.branch = at(branch);
+        op.sum.x = at(residual);
+        if (centred) {
+            op.sum.biases = {at(added), Buffer{}};
+            op.sum.key = {{11, 2, 5}, 0.3};
+            op.sum.index = {999, 0, 0};
+            op.sum.mask = at(mask);
+        }
+        op.sum.y = at(sum);
+        op.norm = {size.rows,
+                   size.width,
+                   centred,
+                   1e-5,
+                   centred ? 0.0 : 1.0,
+                   at(sum),
+                   at(weight),
+                   at(centred ? &bias : nullptr),
+                   at(y),
+                   at(stats)};
+        kernels.residual_norm(op);
+    });
+    world.expect_same("sum", sum);
+    world.expect_same("mask", mask);
+    world.expect_close("y", y, roundings_of_sum(size.width) * (size.width == 1 ? 400 : 1));
+    world.expect_close("stats", stats, roundings_of_sum(size.width));
+}
+
 void check_norm_backward(World& world, const Size& size, bool centred, bool accumulate,
                          bool frozen = false) {
     const std::int64_t n = size.rows * size.width;
@@ -218,6 +261,7 @@ void check_norms(World& world) {
     for (const Size& size : sizes(world.large()))
         for (const bool centred : {true, false}) {
             check_norm(world, size, centred);
+            check_residual_norm(world, size, centred);
             check_norm_backward(world, size, centred, false);
             check_norm_backward(world, size, centred, true);
             check_norm_backward(world, size, centred, true, true);

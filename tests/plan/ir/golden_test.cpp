@@ -307,6 +307,22 @@ TEST(PlanGolden, Recomputation) {
     expect_golden("recompute_selective_layer_plan", without_parts(build_plan(flash)));
 }
 
+// The sum and its norm are one op in forward and where it is made again; a norm that is made again
+// alone stays one. Copies of the sum may come between the two.
+TEST(PlanGolden, NormsThatAdd) {
+    Scenario s = sequence_2(small_gpt2());
+    set_unfused_dropout(s);
+    s.training.framework.norm_kernel = NormKernel::fused_add;
+    s.layout.recompute = Recompute::full;
+    expect_golden("norms_added_again", blocks_named(build_plan(s), "layer"));
+    Scenario packed = small_llama();
+    packed.training.framework.norm_kernel = NormKernel::fused_add;
+    packed.layout.activation_stash = ActivationStash::fp8;
+    packed.layout.recompute = Recompute::selective;
+    packed.layout.recompute_modules = {false, true, false, false};
+    expect_golden("norms_added_packed", blocks_named(build_plan(packed), "layer"));
+}
+
 TEST(PlanGolden, SerialisedTensorCommunication) {
     Scenario s = sequence_2(small_gpt2());
     s.training.framework.overlap_tensor_backward = false;

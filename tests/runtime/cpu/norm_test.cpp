@@ -60,6 +60,59 @@ TEST(Norm, IsItsFormula) {
     }
 }
 
+// The sum is rounded to its type before it is normed, so that both are to the last bit what two
+// kernels make. Rows are longer than the pieces that are summed at once.
+TEST(Norm, OfASumThatIsMadeFirstIsTheSumsNorm) {
+    constexpr std::int64_t kFew = 9, kLong = 1031;
+    const Values branch = exact_numbers(kFew * kLong, 1), past = exact_numbers(kFew * kLong, 2),
+                 added = exact_numbers(kLong, 3), scale = exact_numbers(kLong, 4),
+                 shift = exact_numbers(kLong, 5);
+    for (const Case& c : kCases)
+        for (const double p : {0.0, 0.3}) {
+            const Computation run = [&](const World& world) {
+                const Tensor tbranch = world.in(branch), x = world.in(past), bias = world.in(added),
+                             weight = world.in(scale), norm_bias = world.in(shift);
+                // Those of one kernel; then of two.
+                std::vector<Tensor> made;
+                for (const bool at_once : {true, false}) {
+                    const Tensor sum = world.out(branch.size()), y = world.out(branch.size());
+                    const Tensor stats = world.work_out(kFew * (c.centred ? 2 : 1));
+                    const Tensor mask(plan::DType::u8, Values(branch.size(), 7));
+                    ResidualAdd add;
+                    add.rows = kFew;
+                    add.width = kLong;
+                    add.branch = tbranch.buffer();
+                    add.x = x.buffer();
+                    add.biases[0] = bias.buffer();
+                    add.key = {{3, 1, 2}, p};
+                    add.y = sum.buffer();
+                    add.mask = p > 0 ? mask.buffer() : Buffer{};
+                    const Norm norm{kFew,
+                                    kLong,
+                                    c.centred,
+                                    kEpsilon,
+                                    c.weight_offset,
+                                    sum.buffer(),
+                                    weight.buffer(),
+                                    c.centred ? norm_bias.buffer() : Buffer{},
+                                    y.buffer(),
+                                    stats.buffer()};
+                    if (at_once) {
+                        world.table.residual_norm({add, norm}, world.team);
+                    } else {
+                        world.table.residual_add(add, world.team);
+                        world.table.norm(norm, world.team);
+                    }
+                    made.insert(made.end(), {sum, y, stats, mask});
+                }
+                for (std::size_t i = 0; i < 4; ++i)
+                    EXPECT_EQ(made[i].bytes(), made[i + 4].bytes()) << i << ' ' << p;
+                return std::vector{made[0], made[3]};
+            };
+            expect_everywhere(run, 8);
+        }
+}
+
 // Outputs: dx, dweight, dbias. Gradients of parameters start from `before`.
 std::vector<Tensor> differentiated(const World& world, const Case& c, const Input& input,
                                    const Values& dy, const Values* residual, const Values* before) {

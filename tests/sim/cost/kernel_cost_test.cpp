@@ -337,6 +337,83 @@ TEST_F(TinyCost, PricesAKernelByItsOwnCurve) {
     EXPECT_NEAR(memory_price(OpKind::norm, 2'500'000).seconds, (3 + 2.5) * 1e-6, 1e-15);
 }
 
+// An addition of bf16 rows and the norm of the sum, RMSNorm without a bias; or both in one.
+plan::Block summed_and_normed(std::int64_t rows, bool at_once) {
+    constexpr std::int64_t kWidth = 1000;
+    plan::Block block;
+    const auto tensor = [&](DType dtype, std::vector<std::int64_t> dims) {
+        block.tensors.push_back({"", plan::Role::scratch, dtype, std::move(dims)});
+        return static_cast<plan::TensorId>(block.tensors.size() - 1);
+    };
+    const auto of_rows = [&] { return tensor(DType::bf16, {rows, kWidth}); };
+    const plan::TensorId branch = of_rows(), residual = of_rows(), sum = of_rows(), y = of_rows(),
+                         weight = tensor(DType::bf16, {kWidth}),
+                         stats = tensor(DType::fp32, {rows, 1});
+    const auto add = [&](plan::OpSpec spec, std::vector<plan::TensorId> reads,
+                         std::vector<plan::TensorId> writes) {
+        plan::Op op;
+        op.spec = std::move(spec);
+        op.reads = std::move(reads);
+        op.writes = std::move(writes);
+        block.ops.push_back(std::move(op));
+    };
+    if (at_once) {
+        add(plan::ResidualNormalize{rows, kWidth, {}, false}, {branch, residual, weight},
+            {sum, y, stats});
+    } else {
+        add(plan::ResidualAdd{rows, kWidth}, {branch, residual}, {sum});
+        add(plan::Normalize{rows, kWidth, false}, {sum, weight}, {y, stats});
+    }
+    return block;
+}
+
+class PriceOfSums : public TinyCost {
+  protected:
+    double seconds(std::int64_t rows, bool at_once) const {
+        const plan::Block block = summed_and_normed(rows, at_once);
+        double sum = 0;
+        for (const plan::Op& op : block.ops)
+            sum += cost_.price(block, op).seconds;
+        return sum;
+    }
+};
+
+// 1000 rows are 2 MB: 8 MB of them, a weight of 2 kB and statistics of 4 kB in a cache of 4 TB/s;
+// 100,000 over 0.8 TB/s.
+TEST_F(PriceOfSums, AreThatOfTheirBytesWhereAllFitTheCacheAndWhereNoneDo) {
+    EXPECT_NEAR(seconds(1000, true), 2e-6 + (8e6 + 6e3) / 4e12, 1e-15);
+    EXPECT_NEAR(seconds(100'000, true), 2e-6 + (8e8 + 4e5 + 2e3) / 0.8e12, 1e-13);
+}
+
+// 4000 rows: 24 and 16 MB of the two are in the cache or half way there, where 32 MB are not.
+TEST_F(PriceOfSums, AreLessThanThoseOfTwoKernelsWhateverFitsTheCache) {
+    for (std::int64_t rows = 1; rows < 40'000; rows += rows / 8 + 1) {
+        const plan::Block block = summed_and_normed(rows, false);
+        const double norm = cost_.price(block, block.ops[1]).seconds;
+        const double saved = seconds(rows, false) - seconds(rows, true);
+        EXPECT_GT(saved, 2e-6) << rows;
+        EXPECT_LT(saved, 2e-6 + (norm - 2e-6) / 2) << rows;
+    }
+}
+
+// Curves of the two kernels, or one of its own.
+TEST_F(PriceOfSums, FollowTheCurvesThatAProfileHas) {
+    auto& kernels = profile_.memory.kernels;
+    const auto curve = [&](OpKind kind) -> std::optional<KernelCurve>& {
+        return kernels[static_cast<std::size_t>(kind)];
+    };
+    curve(OpKind::residual_add) = {"made up", 4, 200, 0.06, {}};
+    curve(OpKind::norm) = {"made up", 3, 100, 0.07, {}};
+    const plan::Block block = summed_and_normed(1000, true);
+    // 6 MB, weight and statistics at 200 GB/s; the norm's result of 2 MB at 100.
+    EXPECT_NEAR(cost_.price(block, block.ops[0]).seconds, 4e-6 + (6e6 + 6e3) / 200e9 + 2e6 / 100e9,
+                1e-14);
+    EXPECT_EQ(cost_.price(block, block.ops[0]).relative_sd, 0.07);
+    curve(OpKind::residual_norm) = {"made up", 5, 400, 0.08, {}};
+    EXPECT_NEAR(seconds(1000, true), 5e-6 + (8e6 + 6e3) / 400e9, 1e-14);
+    EXPECT_EQ(cost_.price(block, block.ops[0]).relative_sd, 0.08);
+}
+
 TEST_F(TinyCost, ALookupMovesItsRowsAndNotTheTable) {
     plan::Block block;
     const std::vector<std::pair<DType, std::vector<std::int64_t>>> tensors = {
