@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/write_profile.hpp"
+#include "sim/cost/profile.hpp"
 #include "sim/network/collective_table.hpp"
 
 namespace orrery::fit {
@@ -88,6 +89,10 @@ Json curve_json(const KernelFit& fit) {
         rounded(std::max(kLeastError, fit.held_out.standard_deviation), kFittedDigits);
     out["held_out"] = held_out_json(fit.held_out);
     return out;
+}
+
+std::string name_of_products(plan::DType dtype) {
+    return std::string(sim::product_key(dtype));
 }
 
 FamilyReport family_report(const std::string& dtype, const GemmFit& fit) {

@@ -19,6 +19,8 @@ namespace orrery::fit {
 nlohmann::ordered_json curve_json(const GemmFit& fit, const std::string& source,
                                   const nlohmann::ordered_json& sustained);
 nlohmann::ordered_json curve_json(const AttentionFit& fit, const std::string& source);
+// What a profile's section "gemm" calls products of an element type.
+std::string name_of_products(plan::DType dtype);
 
 // The source is that of the section around it.
 nlohmann::ordered_json curve_json(const KernelFit& fit);

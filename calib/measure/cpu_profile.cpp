@@ -14,7 +14,6 @@
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/profile_sections.hpp"
 #include "runtime/cpu/kernels.hpp"
-#include "sim/cost/profile.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -131,7 +130,7 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     for (auto [dtype, rows] : timings.gemm) {
         if (dtype == plan::DType::fp32)
             rows.insert(rows.end(), timings.steps.gemm.begin(), timings.steps.gemm.end());
-        const std::string name(sim::product_key(dtype));
+        const std::string name = fit::name_of_products(dtype);
         const fit::GemmFit fit = fit::fit_gemm(rows, static_cast<double>(plan::size_bytes(dtype)));
         profile["gemm"][name] =
             fit::curve_json(fit, source, quantity(1, "timed with all ranks busy throughout"));

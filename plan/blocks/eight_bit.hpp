@@ -40,16 +40,6 @@ struct Copies {
     EightBit columns;
 };
 
-// Values of `copies` of OpKind::quantize; a sum where several are made at once.
-inline constexpr std::int64_t kRowsCopy = 1;
-inline constexpr std::int64_t kColumnsCopy = 2;
-inline constexpr std::int64_t kTransposedCopy = 4;
-
-// Numbers in a row that share a scale of Float8BlockScaling, and of MXFP8 (OCP Microscaling Formats
-// v1.0).
-inline constexpr std::int64_t kScaleBlock = 128;
-inline constexpr std::int64_t kMicroBlock = 32;
-
 // Largest magnitudes of a step each, on which delayed scaling looks back, behind the largest of
 // them: amax_history_len of Transformer Engine's DelayedScaling, less one.
 inline constexpr std::int64_t kAmaxHistory = 1024;

@@ -73,8 +73,7 @@ class OperandMatch {
         if (held.elements() < elements)
             fault(fmt::format("{} of {} elements as {}, which has {}", held.name, held.elements(),
                               operand.name, elements));
-        else if (operand.width > 0 &&
-                 (held.dims.empty() || held.dims.back() != operand.width))
+        else if (operand.width > 0 && (held.dims.empty() || held.dims.back() != operand.width))
             fault(fmt::format("{} in rows of {} as {}, which has rows of {}", held.name,
                               held.dims.empty() ? 0 : held.dims.back(), operand.name,
                               operand.width));

@@ -7,6 +7,16 @@
 
 namespace orrery::plan {
 
+// Values of `copies` of Quantize and QuantizeRows; a sum where several are made at once.
+inline constexpr std::int64_t kRowsCopy = 1;
+inline constexpr std::int64_t kColumnsCopy = 2;
+inline constexpr std::int64_t kTransposedCopy = 4;
+
+// Numbers in a row that share a scale of Float8BlockScaling, and of MXFP8 (OCP Microscaling Formats
+// v1.0).
+inline constexpr std::int64_t kScaleBlock = 128;
+inline constexpr std::int64_t kMicroBlock = 32;
+
 struct Amax {
     static constexpr std::string_view kDoc =
         "the largest magnitude of a tensor, from which its scale follows";

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "plan/blocks/eight_bit.hpp"
 #include "plan/check.hpp"
+#include "plan/ops/eight_bit.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
 

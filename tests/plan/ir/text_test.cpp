@@ -344,7 +344,8 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 12, column 93: found \"forwards\", expected product of gemm: forward, "
          "input_gradient, weight_gradient"},
         {"scratch @0\n   1", "scratch @0 with rows=3\n   1",
-         "line 12, column 85: found \"rows\", expected a field of gemm (product, factor, transposed)"},
+         "line 12, column 85: found \"rows\", expected a field of gemm (product, factor, "
+         "transposed)"},
         {"tokens         samples 1 sequence 2", "tokens         samples 1 sequence 0",
          "line 3, column 35: found \"0\", expected the tokens of a sequence"},
         {"orrery plan 3\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
