@@ -258,7 +258,7 @@ class EightBits : public testing::TestWithParam<Case> {};
 TEST_P(EightBits, AreBf16WithRoundedOperands) {
     const Case& c = GetParam();
     RunOptions options;
-    options.steps = 2;
+    options.steps = sanitized() ? 1 : 2;
     options.cpu.poison = true;
     for (const bool transposes : {false, true}) {
         if (transposes && c.recipe == "mxfp8") continue;
@@ -337,6 +337,11 @@ std::vector<Case> cases() {
         all.push_back(named(recipe, "kept_whole",
                             {tp2, sp, "micro_batch_size=4", "training.gathered_inputs=kept"}));
     }
+    // Blocks of 128 need matrices that are slow under sanitizers: one of each kind is enough there.
+    if (sanitized())
+        std::erase_if(all, [](const Case& c) {
+            return c.recipe == "blockwise" && !c.layout.name.ends_with("alone");
+        });
     return all;
 }
 
@@ -350,7 +355,7 @@ TEST_P(RandomEightBits, AreBf16WithRoundedOperands) {
     const std::string recipe = GetParam();
     const std::size_t draws = sanitized()                                  ? 2
                               : std::getenv("ORRERY_EVERY_RUN") != nullptr ? 200
-                                                                           : 12;
+                                                                           : 8;
     const Sets model = {kVocabulary, "model.n_positions=128", "training.sequence_length=128",
                         "training.precision=fp8", "training.fp8_recipe=" + recipe};
     const Sets always = {
