@@ -70,7 +70,8 @@ __global__ void update_scales_kernel(UpdateScales op) {
             const std::int64_t step = std::int64_t{part} * kThreads + threadIdx.x;
             moved[part] = 0;
             if (step < 1 || step >= op.steps) continue;
-            moved[part] = step == 1 ? noted[i] : history[(step - 1) * op.matrices + i];
+            const std::uint32_t here = step == 1 ? noted[i] : history[(step - 1) * op.matrices + i];
+            moved[part] = here < 0x7f800000U ? here : 0;
             largest = moved[part] > largest ? moved[part] : largest;
         }
         largest = largest_over_block(largest);

@@ -23,7 +23,7 @@ inline constexpr float kLargestE5M2 = 57344;
 inline constexpr std::uint8_t kNoScale = 255;
 
 // Of so many bits of exponent and fraction, from fp32: to the nearest, ties to even; what is
-// larger than the largest becomes that, NaN too.
+// larger than the largest becomes that, infinity too. NaN stays NaN: all bits but the sign are set.
 template <int kExponent, int kFraction>
 struct EightBitNumber {
     static constexpr int kBias = (1 << (kExponent - 1)) - 1;
@@ -45,14 +45,16 @@ struct EightBitNumber {
         const std::uint32_t normal =
             (rest - kRebias + half + ((rest >> kDropped) & 1U)) >> kDropped;
         const std::uint32_t rounded = rest < kRebias + (1U << 23) ? small : normal;
-        return static_cast<std::uint8_t>(((bits >> 24) & 0x80U) | rounded);
+        const std::uint32_t known = magnitude > 0x7f800000U ? 0x7fU : rounded;
+        return static_cast<std::uint8_t>(((bits >> 24) & 0x80U) | known);
     }
 
     [[gnu::always_inline]] ORRERY_HOST_DEVICE static float value(std::uint8_t number) {
         const std::uint32_t sign = static_cast<std::uint32_t>(number & 0x80U) << 24;
         const std::uint32_t rest = static_cast<std::uint32_t>(number & 0x7fU) << kDropped;
         constexpr float kRebias = kExponent == 4 ? 0x1p120F : 0x1p112F;  // 2^(127 − bias)
-        return std::bit_cast<float>(sign | rest) * kRebias;
+        const float known = std::bit_cast<float>(sign | rest) * kRebias;
+        return (number & 0x7fU) == 0x7fU ? std::bit_cast<float>(0x7fc00000U) : known;
     }
 };
 

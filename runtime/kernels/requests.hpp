@@ -581,7 +581,8 @@ struct Amax {
 };
 
 // history [steps, matrices], fp32: what `noted` has of each matrix goes to row 1, each row below it
-// one further, and the largest of these to row 0; noted becomes 0. NaN is the largest.
+// one further, and the largest of these to row 0; noted becomes 0. Of what is no number, or
+// infinite, nothing is learned: 0 stands for it.
 struct UpdateScales {
     std::int64_t steps = 0, matrices = 1;
     Buffer history, noted;

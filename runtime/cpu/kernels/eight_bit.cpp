@@ -235,7 +235,9 @@ void update_scales(const UpdateScales& op, Team&) {
     float* const noted = data<float>(op.noted);
     std::move_backward(history + op.matrices, history + (op.steps - 1) * op.matrices,
                        history + op.steps * op.matrices);
-    std::copy_n(noted, op.matrices, history + op.matrices);
+    std::replace_copy_if(
+        noted, noted + op.matrices, history + op.matrices,
+        [](float most) { return magnitude_bits(most) >= 0x7f800000U; }, 0.0F);
     std::fill_n(noted, op.matrices, 0.0F);
     for (std::int64_t i = 0; i < op.matrices; ++i) {
         std::uint32_t largest = 0;

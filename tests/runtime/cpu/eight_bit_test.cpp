@@ -155,9 +155,9 @@ TEST(UpdateScales, TakesWhatWasNotedAndForgetsTheOldest) {
     EXPECT_EQ(history, (std::vector<float>{7, 3, 4, 2, 2, 3, 7, 1}));
     step(1, 1);
     EXPECT_EQ(history, (std::vector<float>{4, 3, 1, 1, 4, 2, 2, 3}));
-    step(std::numeric_limits<float>::quiet_NaN(), 0);
-    EXPECT_TRUE(std::isnan(history[0]));
-    EXPECT_EQ(history[1], 2);
+    // A step that is passed over for its NaN does not spoil those behind it.
+    step(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity());
+    EXPECT_EQ(history, (std::vector<float>{4, 2, 0, 0, 1, 1, 4, 2}));
 }
 
 TEST(Transpose, TurnsEachMatrix) {

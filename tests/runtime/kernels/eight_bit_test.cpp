@@ -83,6 +83,14 @@ TYPED_TEST(EightBitNumbers, WhatIsTooLargeIsTheLargest) {
         EXPECT_EQ(TypeParam::value(TypeParam::from(-value)), -most);
 }
 
+TYPED_TEST(EightBitNumbers, NaNStaysNaN) {
+    for (const float nan :
+         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()}) {
+        EXPECT_EQ(TypeParam::from(nan) & 0x7f, 0x7f);
+        EXPECT_TRUE(std::isnan(TypeParam::value(TypeParam::from(nan))));
+    }
+}
+
 TEST(Scale, IsTheSmallestThatDoesNotSaturate) {
     for (const float most : {kLargestE4M3, kLargestE5M2})
         for (const float largest : {1e-30F, 0.1F, 1.0F, 447.0F, 448.0F, 449.0F, 500.0F, 1e30F}) {
