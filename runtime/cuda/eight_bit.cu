@@ -254,9 +254,9 @@ void make_scales(const Quantize& op, int which, cudaStream_t stream) {
 }  // namespace
 
 void amax(const Amax& op, cudaStream_t stream) {
-    check(cudaMemsetAsync(op.largest.data, 0, static_cast<std::size_t>(op.matrices) * sizeof(float),
-                          stream),
-          "largest magnitudes of 0");
+    const auto bytes = static_cast<std::size_t>(op.matrices) * sizeof(float);
+    if (!op.accumulate)
+        check(cudaMemsetAsync(op.largest.data, 0, bytes, stream), "largest magnitudes of 0");
     launch("amax", amax_kernel, {blocks_of_threads(op.elements / op.matrices)}, stream, op);
 }
 
