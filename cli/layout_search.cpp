@@ -151,13 +151,8 @@ std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input) {
     sim::FoundLayout found{
         {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
     found.price.step_s = found.prediction.step.time_s;
-    if (read.scenario->layout.imported.schedule.grid.empty()) {
-        sim::SharedStageCosts costs(read.scenario->cluster.all_nodes(),
-                                    read.scenario->cluster.node_kinds());
-        const sim::LayoutPricer pricer(*read.scenario, profile, costs);
-        const sim::LayoutEstimate estimate = pricer.price(*read.scenario);
-        if (estimate.error.empty()) found.price.step_s = estimate.step_s;
-    }
+    if (const auto estimate = sim::estimate_layout(*read.scenario, profile))
+        found.price.step_s = estimate->step_s;
     return found;
 }
 

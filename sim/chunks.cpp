@@ -36,9 +36,13 @@ void each_op(const plan::Program& program, const plan::LinkedProgram& linked, in
 }  // namespace
 
 Chunks::Chunks(const plan::Plan& plan, const Machine& machine)
+    : Chunks(plan, machine, machine.input.tracks) {}
+
+Chunks::Chunks(const plan::Plan& plan, const Machine& machine,
+               const std::vector<EngineTrack>& tracks)
     : plan_(plan), machine_(machine), work_(work_of_chunks(plan)) {
-    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
-        const EngineTrack& track = machine.input.tracks[t];
+    for (std::size_t t = 0; t < tracks.size(); ++t) {
+        const EngineTrack& track = tracks[t];
         const auto p = static_cast<std::size_t>(track.program);
         const auto represents = static_cast<double>(machine.classes.members[t].represents);
         for (const plan::Step& step : plan.programs[p].steps) {

@@ -19,6 +19,8 @@ namespace orrery::sim {
 class Chunks {
   public:
     Chunks(const plan::Plan& plan, const Machine& machine);
+    // With these tracks for the machine's: ops that take another time.
+    Chunks(const plan::Plan& plan, const Machine& machine, const std::vector<EngineTrack>& tracks);
 
     // By stage with layers: picoseconds of one micro-batch, forward and backward, mean over its
     // ranks.

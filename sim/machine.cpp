@@ -428,9 +428,11 @@ void multiply_times(Machine& machine, std::vector<std::vector<double>> factors) 
         machine.input.tracks[t].factors = machine.factors.empty() ? nullptr : &machine.factors[t];
 }
 
-void balance_routing(Machine& machine) {
-    for (const auto& table : machine.tables)
-        table->durations.swap(table->balanced);
+std::vector<EngineTrack> balanced_tracks(const Machine& machine) {
+    std::vector<EngineTrack> tracks = machine.input.tracks;
+    for (std::size_t t = 0; t < tracks.size(); ++t)
+        tracks[t].durations = &machine.table_of[t]->balanced;
+    return tracks;
 }
 
 double fullest_rank(const Machine& machine) {

@@ -79,9 +79,9 @@ trace::LaunchTimes launch_times(const plan::Framework& framework);
 // Multiplies what ops take, by track and op id of one step; empty: nothing.
 void multiply_times(Machine& machine, std::vector<std::vector<double>> factors);
 
-// Has as many rows come to every rank's experts; a second time, undoes it. Of a machine without
-// measured costs.
-void balance_routing(Machine& machine);
+// The machine's tracks, with as many rows for every rank's experts. Of a machine without measured
+// costs.
+std::vector<EngineTrack> balanced_tracks(const Machine& machine);
 
 // Rows that come to the experts of the fullest rank of a group over the mean; 1: all get as many.
 double fullest_rank(const Machine& machine);

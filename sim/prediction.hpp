@@ -204,6 +204,8 @@ class SimulatedStep {
     Prediction finish();
 
   private:
+    friend Prediction simulate(const plan::Scenario&, const Profile&, const SimulateOptions&,
+                               const std::string&);
     struct Running;
     std::unique_ptr<Running> running_;
 };

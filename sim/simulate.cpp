@@ -48,9 +48,10 @@ void take_events(std::vector<std::vector<trace::Event>>& events, trace::Trace& t
 }
 
 // Runs the machine with all events; fills these in, the window and the sums.
-EngineRun keep_events(const Machine& machine, Prediction& prediction) {
+EngineRun keep_events(const Machine& machine, const std::vector<EngineTrack>& tracks,
+                      Prediction& prediction) {
     trace::Trace& trace = prediction.trace;
-    EngineResult result = run_engine(machine.input);
+    EngineResult result = run_engine(machine.input, tracks);
     const StepWindow window = step_window(machine, result);
     trace.step_start = window.start;
     trace.step_end = window.end;
@@ -60,10 +61,11 @@ EngineRun keep_events(const Machine& machine, Prediction& prediction) {
 }
 
 // The same, and forgets all events but those of the first track of each program.
-EngineRun count_events(const Machine& machine, Prediction& prediction) {
+EngineRun count_events(const Machine& machine, const std::vector<EngineTrack>& tracks,
+                       Prediction& prediction) {
     trace::Trace& trace = prediction.trace;
     if (machine.following > 0) {  // the window ends before the run does: its events tell where
-        EngineRun run = keep_events(machine, prediction);
+        EngineRun run = keep_events(machine, tracks, prediction);
         std::vector<bool> seen(trace.programs.size());
         for (trace::Track& track : trace.tracks) {
             const auto program = static_cast<std::size_t>(track.program);
@@ -73,7 +75,7 @@ EngineRun count_events(const Machine& machine, Prediction& prediction) {
         return run;
     }
     Counter counter(trace, machine.repetitions);
-    EngineRun run = run_engine(machine.input, counter);
+    EngineRun run = run_engine(machine.input, tracks, counter);
     take_events(counter.kept, trace);
     if (!run.stuck.empty()) return run;
     trace.step_start = counter.accounts.step_start();
@@ -82,49 +84,92 @@ EngineRun count_events(const Machine& machine, Prediction& prediction) {
     return run;
 }
 
-// The same machine once more, with nothing but its tracks: for sums of another world.
-bool count_again(const Machine& machine, const Prediction& prediction, Prediction& again) {
-    again.trace.ops = prediction.trace.ops;
-    again.trace.programs = prediction.trace.programs;
-    for (const trace::Track& track : prediction.trace.tracks)
-        again.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
-    return count_events(machine, again).stuck.empty();
+// The step in another world, in which ops take another time: how long it is, and what its waiting
+// is made of there. Nothing where it never ends.
+struct OtherStep {
+    Picoseconds length = 0;
+    std::vector<trace::Accounts> accounts;  // by track
+};
+std::optional<OtherStep> step_of(const Machine& machine, const std::vector<EngineTrack>& tracks,
+                                 const trace::Trace& like) {
+    Prediction other;
+    other.trace.ops = like.ops;
+    other.trace.programs = like.programs;
+    for (const trace::Track& track : like.tracks)
+        other.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
+    if (!count_events(machine, tracks, other).stuck.empty()) return std::nullopt;
+    return OtherStep{other.trace.step_end - other.trace.step_start, std::move(other.sums.accounts)};
 }
 
-// All of an expert group wait for the rank that most rows come to: what a step takes longer than if
-// as many came to each is imbalance, and all else is as it is then. The machine is left so.
-void part_routing(Machine& machine, Prediction& prediction) {
-    const double fullest = fullest_rank(machine);
-    if (fullest <= 1) return;
-    balance_routing(machine);
-    Prediction balanced;
-    if (!count_again(machine, prediction, balanced)) return;
-    const auto length = [](const trace::Trace& trace) { return trace.step_end - trace.step_start; };
-    const Picoseconds added =
-        std::max<Picoseconds>(0, length(prediction.trace) - length(balanced.trace));
-    prediction.step.routing = {fullest, to_seconds(added)};
-    if (added == 0) return;
-    prediction.sums.accounts = std::move(balanced.sums.accounts);
-    for (trace::Accounts& accounts : prediction.sums.accounts)
-        accounts[static_cast<std::size_t>(trace::Account::imbalance)] += added;
-}
+// Steps by which waiting is told apart. They depend on nothing of the step itself, and run beside
+// it or each other.
+class OtherWorlds {
+  public:
+    // All must outlive it. `equal_chunks`: whether to ask what is of the schedule alone.
+    OtherWorlds(const plan::Plan& plan, const Machine& machine, const trace::Trace& like,
+                bool equal_chunks)
+        : plan_(plan),
+          machine_(machine),
+          like_(like),
+          equal_chunks_(equal_chunks && plan.mesh.pipeline > 1),
+          fullest_(fullest_rank(machine)),
+          tracks_(fullest_ > 1 ? balanced_tracks(machine) : machine.input.tracks) {}
 
-// Waiting for pipeline peers is of the schedule as far as it is there with chunks that take equally
-// long; what a rank waits beyond that is imbalance.
-void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& prediction) {
-    if (plan.mesh.pipeline < 2) return;
-    const Chunks chunks(plan, machine);
-    prediction.step.heaviest_chunk = chunks.heaviest();
-    if (!prediction.step.heaviest_chunk) return;
-    multiply_times(machine, chunks.equalising());
-    Prediction equal;
-    const bool ran = count_again(machine, prediction, equal);
-    multiply_times(machine, {});
-    if (!ran) return;
-    for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t)
-        leave_to_schedule(equal.sums.accounts[t][static_cast<std::size_t>(trace::Account::bubble)],
-                          prediction.sums.accounts[t]);
-}
+    void run() {
+        tbb::parallel_invoke([this] { balance_routing(); }, [this] { equalise_chunks(); });
+    }
+
+    void part(Prediction& prediction) {
+        part_routing(prediction);
+        prediction.step.heaviest_chunk = heaviest_;
+        if (!equal_) return;
+        for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t)
+            leave_to_schedule(equal_->accounts[t][static_cast<std::size_t>(trace::Account::bubble)],
+                              prediction.sums.accounts[t]);
+    }
+
+  private:
+    void balance_routing() {
+        if (fullest_ > 1) balanced_ = step_of(machine_, tracks_, like_);
+    }
+
+    // Waiting for pipeline peers is of the schedule as far as it is there with chunks that take
+    // equally long; what a rank waits beyond that is imbalance.
+    void equalise_chunks() {
+        if (!equal_chunks_) return;
+        const Chunks chunks(plan_, machine_, tracks_);
+        heaviest_ = chunks.heaviest();
+        if (!heaviest_) return;
+        const std::vector<std::vector<double>> factors = chunks.equalising();
+        std::vector<EngineTrack> equal = tracks_;
+        for (std::size_t t = 0; t < equal.size(); ++t)
+            equal[t].factors = &factors[t];
+        equal_ = step_of(machine_, equal, like_);
+    }
+
+    // All of an expert group wait for the rank that most rows come to: what a step takes longer
+    // than if as many came to each is imbalance, and all else is as it is then.
+    void part_routing(Prediction& prediction) {
+        if (!balanced_) return;
+        const Picoseconds length = prediction.trace.step_end - prediction.trace.step_start;
+        const Picoseconds added = std::max<Picoseconds>(0, length - balanced_->length);
+        prediction.step.routing = {fullest_, to_seconds(added)};
+        if (added == 0) return;
+        prediction.sums.accounts = std::move(balanced_->accounts);
+        for (trace::Accounts& accounts : prediction.sums.accounts)
+            accounts[static_cast<std::size_t>(trace::Account::imbalance)] += added;
+    }
+
+    const plan::Plan& plan_;
+    const Machine& machine_;
+    const trace::Trace& like_;
+    bool equal_chunks_;
+    double fullest_;
+    std::vector<EngineTrack> tracks_;  // with as many rows for every rank's experts
+    std::optional<OtherStep> balanced_;
+    std::optional<HeaviestChunk> heaviest_;
+    std::optional<OtherStep> equal_;
+};
 
 // What was measured on the very machine leaves nothing of the stack open.
 StackPrior prior_of(const SimulateOptions& options, const plan::Framework& framework,
@@ -274,15 +319,16 @@ void check_stop(const SimulateOptions& options) {
 }  // namespace
 
 struct SimulatedStep::Running {
+    // `whole`: finish() will be called, and what it needs may be made beside the step.
     Running(const plan::Scenario& of_scenario, const Profile& of_profile,
-            const SimulateOptions& asked, const std::string& resolved_json)
+            const SimulateOptions& asked, const std::string& resolved_json, bool whole)
         : scenario(of_scenario), profile(of_profile), options(asked), built(own_plan()) {
         check_stop(options);
         machine = build_machine(plan(), scenario, profile, options.unfolded, options.costs);
         machine.input.stop = options.stop;
         check_stop(options);
         prediction.trace = trace_to_fill(plan(), machine, resolved_json);
-        run();
+        run(whole);
         if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     }
 
@@ -300,30 +346,36 @@ struct SimulatedStep::Running {
         return of;
     }
 
-    void run() {
+    void run(bool whole) {
         EngineRun of;
+        const std::vector<EngineTrack>& tracks = machine.input.tracks;
         const auto run_itself = [&] {
-            of = options.keep_trace || options.costs != nullptr ? keep_events(machine, prediction)
-                                                                : count_events(machine, prediction);
+            of = options.keep_trace || options.costs != nullptr
+                     ? keep_events(machine, tracks, prediction)
+                     : count_events(machine, tracks, prediction);
         };
         if (parts_waiting() && !scenario.cluster.even())
             tbb::parallel_invoke(
                 run_itself, [&] { even = even_step(scenario, profile, alike()); },
                 [&] { alone = slowest_alone(scenario, profile, alike()); });
+        else if (parts_waiting() && whole)
+            tbb::parallel_invoke(run_itself, [&] { run_others(); });
         else
             run_itself();
         prediction.op_events = of.processed;
         prediction.stuck = describe_stuck(prediction.trace, of);
     }
 
+    void run_others() {
+        others.emplace(plan(), machine, prediction.trace, !even);
+        others->run();
+    }
+
     void part_waiting() {
-        part_routing(machine, prediction);
+        if (!others) run_others();
+        others->part(prediction);
         prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
-        if (even)
-            part_bubbles(*even, scenario, prediction);
-        else
-            split_bubble(plan(), machine, prediction);
-        if (prediction.step.routing) balance_routing(machine);  // as it was
+        if (even) part_bubbles(*even, scenario, prediction);
     }
 
     void finish() {
@@ -354,11 +406,12 @@ struct SimulatedStep::Running {
     Prediction prediction;
     std::optional<Prediction> even;
     SlowestAlone alone;
+    std::optional<OtherWorlds> others;
 };
 
 SimulatedStep::SimulatedStep(const plan::Scenario& scenario, const Profile& profile,
                              const SimulateOptions& options, const std::string& resolved_json)
-    : running_(std::make_unique<Running>(scenario, profile, options, resolved_json)) {}
+    : running_(std::make_unique<Running>(scenario, profile, options, resolved_json, false)) {}
 SimulatedStep::~SimulatedStep() = default;
 
 const Prediction& SimulatedStep::so_far() const {
@@ -374,7 +427,9 @@ Prediction SimulatedStep::finish() {
 
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
-    return SimulatedStep(scenario, profile, options, resolved_json).finish();
+    SimulatedStep::Running running(scenario, profile, options, resolved_json, true);
+    running.finish();
+    return std::move(running.prediction);
 }
 
 }  // namespace orrery::sim

@@ -22,9 +22,12 @@ plan::ReadResult read_text(const ScenarioText& scenario, const std::vector<std::
                                     sets, cli::library_folder(), cli::MachineFiles(nullptr));
 }
 
-void predict(Answer& answer, const std::atomic<bool>& stop) {
+void predict(Answer& answer, const std::atomic<bool>& stop, const ToldEstimate& told) {
     const plan::Scenario& scenario = *answer.read.scenario;
     answer.profile = std::make_unique<const sim::Profile>(sim::load_profiles(scenario.cluster));
+    if (told)
+        if (const auto estimate = sim::estimate_layout(scenario, *answer.profile))
+            told({*estimate, sim::estimate_bounds(scenario)});
     sim::SimulateOptions options;
     options.stop = &stop;
     options.unfolded = answer.asked.unfolded;
@@ -52,7 +55,8 @@ std::string name_of(const ScenarioText& scenario) {
     return scenario.path.empty() ? "scenario" : scenario.path;
 }
 
-AnswerPtr answer_of(const ScenarioText& scenario, const std::atomic<bool>& stop) {
+AnswerPtr answer_of(const ScenarioText& scenario, const std::atomic<bool>& stop,
+                    const ToldEstimate& told) {
     auto answer = std::make_shared<Answer>();
     answer->asked = scenario;
     answer->read = read_text(scenario, {});
@@ -67,7 +71,7 @@ AnswerPtr answer_of(const ScenarioText& scenario, const std::atomic<bool>& stop)
         return answer;
     }
     try {
-        predict(*answer, stop);
+        predict(*answer, stop, told);
     } catch (const sim::Stopped&) {
         throw;
     } catch (const plan::ScenarioError& error) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "gui/timeline/timeline.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
+#include "sim/search/layout_pricer.hpp"
 
 namespace orrery::gui {
 
@@ -42,8 +44,18 @@ using AnswerPtr = std::shared_ptr<const Answer>;
 // What messages call the text of a scenario.
 std::string name_of(const ScenarioText& scenario);
 
-// Reads and simulates. `stop` becomes true: throws sim::Stopped.
-AnswerPtr answer_of(const ScenarioText& scenario, const std::atomic<bool>& stop);
+// What is said of a step before it has been simulated, where that may take seconds: as `orrery
+// search` estimates it.
+struct Estimate {
+    sim::LayoutEstimate layout;
+    sim::EstimateBounds bounds;
+};
+using ToldEstimate = std::function<void(const Estimate&)>;
+
+// Reads, estimates where anybody is to be told, and simulates. `stop` becomes true: throws
+// sim::Stopped.
+AnswerPtr answer_of(const ScenarioText& scenario, const std::atomic<bool>& stop,
+                    const ToldEstimate& told = {});
 
 // What takes longer, of an answer with a prediction: it refers to the answer, which lives on in it.
 struct Reasons {

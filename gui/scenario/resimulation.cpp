@@ -88,7 +88,9 @@ void Resimulation::tell(std::uint64_t number, Told told) {
 }
 
 void Resimulation::perform(const ScenarioText& scenario, std::uint64_t number) {
-    const AnswerPtr answer = answer_of(scenario, stop_);
+    const AnswerPtr answer = answer_of(scenario, stop_, [&](const Estimate& estimate) {
+        tell(number, [this, estimate] { Q_EMIT estimated(estimate); });
+    });
     tell(number, [this, answer] { Q_EMIT answered(answer); });
     if (answer->predicted()) {
         const ReasonsPtr reasons = reasons_or_failure(answer, stop_);

@@ -28,6 +28,7 @@ class Resimulation : public QObject {
 
   Q_SIGNALS:
     void begun();
+    void estimated(orrery::gui::Estimate estimate);   // before the answer, mostly
     void answered(orrery::gui::AnswerPtr answer);     // with a prediction or with errors
     void explained(orrery::gui::ReasonsPtr reasons);  // some time after an answer with a prediction
     void idle();                                      // all that was asked has been answered

@@ -51,6 +51,7 @@ MainWindow::MainWindow(const QString& recovery_folder)
     });
     connect(resimulation_, &Resimulation::begun, this,
             [this] { state_->setText(tr("simulating …")); });
+    connect(resimulation_, &Resimulation::estimated, this, &MainWindow::show_estimate);
     connect(resimulation_, &Resimulation::idle, this, [this] { state_->clear(); });
     connect(resimulation_, &Resimulation::answered, this, &MainWindow::show_answer);
     connect(resimulation_, &Resimulation::explained, this, &MainWindow::show_reasons);
@@ -294,6 +295,16 @@ void MainWindow::resimulate() {
     if (!trace_path_.isEmpty()) return;
     resimulation_->ask(
         {document_->text().toStdString(), document_->path().toStdString(), unfolds_->isChecked()});
+}
+
+// What is seen of an edit at once, where the step takes seconds to simulate.
+void MainWindow::show_estimate(const Estimate& estimate) {
+    state_->setText(
+        tr("simulating … about %1 a step (±%2 %), %3 of %4 on the fullest rank")
+            .arg(QString::fromStdString(cli::seconds_text(estimate.layout.step_s)),
+                 QString::number(100 * estimate.bounds.step, 'f', 0),
+                 QString::fromStdString(cli::bytes_text(estimate.layout.peak_bytes)),
+                 QString::fromStdString(cli::bytes_text(estimate.layout.capacity_bytes))));
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {

@@ -131,6 +131,7 @@ class MainWindow : public QMainWindow {
     Trainable trainable(const QString& path) const;
     void keep_marks();
     void follow_scenario(const QString& path);
+    void show_estimate(const Estimate& estimate);
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();

@@ -27,15 +27,17 @@ std::size_t place_of(std::size_t transfer_stream) {
 class Engine {
   public:
     // `index`: of the same input.
-    Engine(const EngineInput& input, const OpIndex& index, EngineListener& listener)
+    Engine(const EngineInput& input, const std::vector<EngineTrack>& tracks, const OpIndex& index,
+           EngineListener& listener)
         : in_(input),
+          specs_(tracks),
           listener_(&listener),
           index_(index),
-          tracks_(input.tracks.size()),
+          tracks_(tracks.size()),
           groups_(input.groups.size()),
-          flows_(input.node_network_kBps, input.tracks.size()) {
+          flows_(input.node_network_kBps, tracks.size()) {
         for (std::size_t t = 0; t < tracks_.size(); ++t) {
-            const EngineTrack& track = input.tracks[t];
+            const EngineTrack& track = tracks[t];
             tracks_[t].program = &index_.program(track.program);
             tracks_[t].durations = track.durations->data();
             tracks_[t].times = track.times;
@@ -96,9 +98,7 @@ class Engine {
     }
 
   private:
-    const EngineTrack& spec(TrackId track) const {
-        return in_.tracks[static_cast<std::size_t>(track)];
-    }
+    const EngineTrack& spec(TrackId track) const { return specs_[static_cast<std::size_t>(track)]; }
     TrackState& state(TrackId track) { return tracks_[static_cast<std::size_t>(track)]; }
     static const OpTime* time_of(const TrackState& t, std::uint32_t op) {
         return t.times == nullptr ? nullptr : &(*t.times)[op % t.times->size()];
@@ -521,6 +521,7 @@ class Engine {
     void report_stuck();
 
     const EngineInput& in_;
+    const std::vector<EngineTrack>& specs_;
     EngineListener* listener_;
     const OpIndex& index_;
     std::vector<TrackState> tracks_;
@@ -563,8 +564,13 @@ void Engine::report_stuck() {
 }  // namespace
 
 EngineRun run_engine(const EngineInput& input, EngineListener& listener) {
+    return run_engine(input, input.tracks, listener);
+}
+
+EngineRun run_engine(const EngineInput& input, const std::vector<EngineTrack>& tracks,
+                     EngineListener& listener) {
     const OpIndex index(input);
-    return Engine(input, index, listener).run();
+    return Engine(input, tracks, index, listener).run();
 }
 
 // --- among others
@@ -590,7 +596,7 @@ EngineInTurns::EngineInTurns(EngineInTurns&&) noexcept = default;
 EngineInTurns& EngineInTurns::operator=(EngineInTurns&&) noexcept = default;
 
 void EngineInTurns::begin(EngineListener& listener, std::vector<FlowCall>* calls) {
-    running_->engine.emplace(running_->input, *running_->index, listener);
+    running_->engine.emplace(running_->input, running_->input.tracks, *running_->index, listener);
     flows().record(calls);
     running_->engine->begin();
 }

@@ -123,6 +123,9 @@ struct EngineRun {
 // durations are below a tenth of that. Throws Stopped within some thousand events of the wish.
 inline constexpr Picoseconds kLongestStep = Picoseconds{1} << 61;
 EngineRun run_engine(const EngineInput& input, EngineListener& listener);
+// The same with these tracks for the input's: ops that take another time. Several may run at once.
+EngineRun run_engine(const EngineInput& input, const std::vector<EngineTrack>& tracks,
+                     EngineListener& listener);
 
 // The same run in turns with those of other jobs, each on a clock of its own, over links that they
 // share: whoever drives them has them all settle their flows before time moves on.
@@ -162,5 +165,6 @@ struct EngineResult : EngineRun {
     std::vector<std::vector<trace::Event>> events;  // by track, by op id
 };
 EngineResult run_engine(const EngineInput& input);
+EngineResult run_engine(const EngineInput& input, const std::vector<EngineTrack>& tracks);
 
 }  // namespace orrery::sim

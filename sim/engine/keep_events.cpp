@@ -26,9 +26,13 @@ class Keeper : public EngineListener {
 }  // namespace
 
 EngineResult run_engine(const EngineInput& input) {
+    return run_engine(input, input.tracks);
+}
+
+EngineResult run_engine(const EngineInput& input, const std::vector<EngineTrack>& tracks) {
     Keeper keeper(input);
     EngineResult result;
-    static_cast<EngineRun&>(result) = run_engine(input, keeper);
+    static_cast<EngineRun&>(result) = run_engine(input, tracks, keeper);
     result.events = std::move(keeper.events);
     return result;
 }

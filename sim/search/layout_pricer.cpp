@@ -190,4 +190,12 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
     return estimate_of(valid, {nodes, skeleton, places, memo_->walks});
 }
 
+std::optional<LayoutEstimate> estimate_layout(const plan::Scenario& valid, const Profile& profile) {
+    if (!valid.layout.imported.schedule.grid.empty()) return std::nullopt;
+    SharedStageCosts costs(valid.cluster.all_nodes(), valid.cluster.node_kinds());
+    const LayoutEstimate estimate = LayoutPricer(valid, profile, costs).price(valid);
+    if (!estimate.error.empty()) return std::nullopt;
+    return estimate;
+}
+
 }  // namespace orrery::sim

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "plan/scenario/scenario.hpp"
@@ -73,5 +74,9 @@ class LayoutPricer {
     SharedStageCosts& costs_;
     std::unique_ptr<Memo> memo_;
 };
+
+// The same of one scenario's own layout, in milliseconds where its simulation takes seconds.
+// Nothing where there is no estimate: of a schedule from a file, of what the device cannot compute.
+std::optional<LayoutEstimate> estimate_layout(const plan::Scenario& valid, const Profile& profile);
 
 }  // namespace orrery::sim

@@ -9,8 +9,10 @@
 #include <QPushButton>
 #include <QSignalSpy>
 
+#include "cli/layout_search.hpp"
 #include "gui/scenario/diagnostics_model.hpp"
 #include "gui/scenario/recovery.hpp"
+#include "gui/scenario/resimulation.hpp"
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
@@ -79,6 +81,34 @@ TEST(Recovery, AnEditorThatEndsInOrderLeavesNothing) {
         recovery.keep({}, QStringLiteral("text"));
     }
     EXPECT_TRUE(Recovery::left_behind(where).empty());
+}
+
+// What is seen of an edit at once is what `orrery search` says of the layout; of a text with errors
+// there is nothing to estimate.
+TEST(Resimulation, SaysWhatASearchEstimatesBeforeItHasSimulated) {
+    Resimulation resimulation;
+    std::vector<std::string> told;
+    double estimated_s = 0;
+    QObject::connect(&resimulation, &Resimulation::estimated, [&](const Estimate& estimate) {
+        told.push_back("estimate");
+        estimated_s = estimate.layout.step_s;
+    });
+    QObject::connect(&resimulation, &Resimulation::answered,
+                     [&](const AnswerPtr&) { told.push_back("answer"); });
+    const auto ask = [&](const std::string& text, const std::string& path) {
+        told.clear();
+        resimulation.ask({text, path});
+        return until([&] { return !resimulation.is_working(); });
+    };
+    for (const char* run : {"tiny-moe", "gpt3-175b-a100x1024", "llama3-70b-h100x128-a100x128"}) {
+        ASSERT_TRUE(ask(content(shipped(run)), shipped(run)));
+        EXPECT_EQ(told, (std::vector<std::string>{"estimate", "answer"})) << run;
+        cli::ScenarioInput input;
+        input.file = shipped(run);
+        EXPECT_EQ(estimated_s, cli::own_layout(input)->price.step_s) << run;
+    }
+    ASSERT_TRUE(ask("{}", shipped("tiny-gpt")));
+    EXPECT_EQ(told, std::vector<std::string>{"answer"});
 }
 
 TEST(Editing, TypedTextIsKeptAndRecoveredByTheNextWindow) {

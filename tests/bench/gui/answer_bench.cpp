@@ -1,7 +1,10 @@
 // From a text in the editor to what the views show of it: read, planned, simulated, laid out in
 // rows. Shape of the input: runs of scenarios/runs.
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 
@@ -10,8 +13,7 @@
 namespace orrery::gui {
 namespace {
 
-void answer_an_edit(benchmark::State& state, const char* run) {
-    const std::string path = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/" + run + ".json";
+void answer_an_edit(benchmark::State& state, const std::string& path) {
     std::ifstream in(path);
     std::stringstream text;
     text << in.rdbuf();
@@ -19,15 +21,38 @@ void answer_an_edit(benchmark::State& state, const char* run) {
     for (auto _ : state)
         if (!answer_of({text.str(), path}, stop)->predicted()) state.SkipWithError("no prediction");
 }
-BENCHMARK_CAPTURE(answer_an_edit, tiny_gpt, "tiny-gpt")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(answer_an_edit, gpt3_175b_1024, "gpt3-175b-a100x1024")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(answer_an_edit, llama3_70b_256, "llama3-70b-h100x256")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(answer_an_edit, llama31_405b_16384, "llama3.1-405b-h100x16384")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(answer_an_edit, megatron_1t_3072, "megatron-1t-a100x3072")
-    ->Unit(benchmark::kMillisecond);
+
+// Until something is seen of it: what `orrery search` estimates of its layout.
+void estimate_an_edit(benchmark::State& state, const std::string& path) {
+    std::ifstream in(path);
+    std::stringstream text;
+    text << in.rdbuf();
+    for (auto _ : state) {
+        std::atomic<bool> stop{false};
+        try {
+            answer_of({text.str(), path}, stop, [&](const Estimate&) { stop = true; });
+            state.SkipWithError("no estimate");
+        } catch (const sim::Stopped&) {
+        }
+    }
+}
+
+const bool kOfEachRun = [] {
+    std::vector<std::filesystem::path> runs;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(ORRERY_SOURCE_DIR "/scenarios/runs"))
+        runs.push_back(entry.path());
+    std::sort(runs.begin(), runs.end());
+    const auto add = [&](const char* name, auto* function) {
+        for (const std::filesystem::path& run : runs)
+            benchmark::RegisterBenchmark((name + run.stem().string()).c_str(), function,
+                                         run.string())
+                ->Unit(benchmark::kMillisecond);
+    };
+    add("answer_an_edit/", answer_an_edit);
+    add("estimate_an_edit/", estimate_an_edit);
+    return true;
+}();
 
 }  // namespace
 }  // namespace orrery::gui
