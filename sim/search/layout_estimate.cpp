@@ -144,9 +144,12 @@ class Estimate {
         LayoutEstimate estimate;
         estimate.step_s = step();
         const NodeCosts* fullest = nullptr;
+        std::vector<double> of_process;  // by kind of node
+        for (const NodeCosts& of : nodes_)
+            of_process.push_back(process_bytes(of.profile));
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const NodeCosts& of = nodes_[node_of_[rank]];
-            const double peak = live_of(rank) + process_bytes(of.profile);
+            const double peak = live_of(rank) + of_process[node_of_[rank]];
             const double capacity = of.profile.hardware.capacity_bytes.value;
             if (fullest != nullptr &&
                 peak * estimate.capacity_bytes <= estimate.peak_bytes * capacity)

@@ -1,6 +1,8 @@
 #include "sim/search/schedule_skeleton.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 
 #include "plan/check.hpp"
 
@@ -206,22 +208,25 @@ PipelineTimes ScheduleSkeleton::run(const Walk& walk,
     static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
     PipelineTimes out;
     out.rank_ends.assign(stages_.size(), 0);
-    std::vector<double> ready(walk.size());
+    const auto ready = std::make_unique_for_overwrite<double[]>(walk.size());
     double* const free = out.rank_ends.data();
+    const std::array<double, 2> to_receive = {0, hop}, to_send = {0, blocks ? hop : 0};
+    double last = 0;
     for (std::size_t n = 0; n < walk.size(); ++n) {
         const Node& node = walk[n];
         const PassTimes& pass = times[static_cast<std::size_t>(node.stage)][node.pass];
         double start = free[node.rank];
         if (node.waits_for >= 0) {
             const double arrives = ready[static_cast<std::size_t>(node.waits_for)] +
-                                   (node.receives ? hop : 0) + pass.lead;
+                                   to_receive[node.receives] + pass.lead;
             start = std::max(start, arrives);
         }
         const double end = start + pass.busy;
         ready[n] = end + pass.tail;
-        free[node.rank] = blocks && node.sends ? end + hop : end;
-        out.end = std::max(out.end, ready[n]);
+        free[node.rank] = end + to_send[node.sends];
+        last = std::max(last, ready[n]);
     }
+    out.end = last;
     return out;
 }
 
