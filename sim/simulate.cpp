@@ -19,13 +19,15 @@
 namespace orrery::sim {
 namespace {
 
-// Counts events, and keeps those of the first track of each program.
+using KeptEvents = std::vector<std::vector<trace::Event>>;  // by track
+
+// Counts events, and keeps those of the first track of each program where it `keeps` any.
 class Counter : public EngineListener {
   public:
-    Counter(const trace::Trace& trace, int repetitions)
+    Counter(const trace::Trace& trace, int repetitions, bool keeps)
         : accounts(trace, repetitions), kept(trace.tracks.size()) {
         std::vector<bool> seen(trace.programs.size());
-        for (std::size_t t = 0; t < kept.size(); ++t) {
+        for (std::size_t t = 0; keeps && t < kept.size(); ++t) {
             const auto program = static_cast<std::size_t>(trace.tracks[t].program);
             if (!seen[program]) kept[t].resize(trace.programs[program].op.size());
             seen[program] = true;
@@ -39,10 +41,10 @@ class Counter : public EngineListener {
     }
 
     trace::ForwardAccounts accounts;
-    std::vector<std::vector<trace::Event>> kept;  // by track
+    KeptEvents kept;
 };
 
-void take_events(std::vector<std::vector<trace::Event>>& events, trace::Trace& trace) {
+void take_events(KeptEvents& events, trace::Trace& trace) {
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
         trace.tracks[t].events = std::exchange(events[t], {});
 }
@@ -59,8 +61,9 @@ EngineRun keep_events(const Machine& machine, Prediction& prediction) {
     return {result.processed, std::move(result.stuck)};
 }
 
-// The same, and forgets all events but those of the first track of each program.
-EngineRun count_events(const Machine& machine, Prediction& prediction) {
+// The same, and forgets all events but those of the first track of each program, which are left in
+// `kept`; null: forgets these too.
+EngineRun count_events(const Machine& machine, Prediction& prediction, KeptEvents* kept) {
     trace::Trace& trace = prediction.trace;
     if (machine.following > 0) {  // the window ends before the run does: its events tell where
         EngineRun run = keep_events(machine, prediction);
@@ -72,9 +75,9 @@ EngineRun count_events(const Machine& machine, Prediction& prediction) {
         }
         return run;
     }
-    Counter counter(trace, machine.repetitions);
+    Counter counter(trace, machine.repetitions, kept != nullptr);
     EngineRun run = run_engine(machine.input, counter);
-    take_events(counter.kept, trace);
+    if (kept != nullptr) *kept = std::move(counter.kept);
     if (!run.stuck.empty()) return run;
     trace.step_start = counter.accounts.step_start();
     trace.step_end = counter.accounts.step_end();
@@ -88,7 +91,7 @@ bool count_again(const Machine& machine, const Prediction& prediction, Predictio
     again.trace.programs = prediction.trace.programs;
     for (const trace::Track& track : prediction.trace.tracks)
         again.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
-    return count_events(machine, again).stuck.empty();
+    return count_events(machine, again, nullptr).stuck.empty();
 }
 
 // All of an expert group wait for the rank that most rows come to: what a step takes longer than if
@@ -303,8 +306,9 @@ struct SimulatedStep::Running {
     void run() {
         EngineRun of;
         const auto run_itself = [&] {
-            of = options.keep_trace || options.costs != nullptr ? keep_events(machine, prediction)
-                                                                : count_events(machine, prediction);
+            of = options.keep_trace || options.costs != nullptr
+                     ? keep_events(machine, prediction)
+                     : count_events(machine, prediction, &kept);
         };
         if (parts_waiting() && !scenario.cluster.even())
             tbb::parallel_invoke(
@@ -326,7 +330,9 @@ struct SimulatedStep::Running {
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }
 
+    // Events are packed here: of most steps that a search looks at none are asked for.
     void finish() {
+        if (!kept.empty()) take_events(kept, prediction.trace);
         if (prediction.stuck.empty() && parts_waiting()) part_waiting();
         prediction.conserved = plan().conserved;
         prediction.memory = predict_memory(plan(), scenario, profile);
@@ -352,6 +358,7 @@ struct SimulatedStep::Running {
     std::optional<plan::Plan> built;
     Machine machine;
     Prediction prediction;
+    KeptEvents kept;  // until finish()
     std::optional<Prediction> even;
     SlowestAlone alone;
 };
