@@ -94,15 +94,25 @@ NetworkUse use_of(const plan::Op& op, const MixedNetwork& network, const Classes
     return network.use_of(plan::OpKind::all_to_all, bytes, shape, seconds);
 }
 
-// nodes: of the kind that the rank is on. gap: seconds that the device takes between the nodes of a
+// nodes: of the kind that the rank is on; `other`: the table of a rank elsewhere on such nodes,
+// whose kernels take as long, or null. gap: seconds that the device takes between the nodes of a
 // graph.
 PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
                        const KernelCost& kernels, const MixedNetwork& network,
                        const ExpertLoads& loads, const Classes::Member& member,
-                       const trace::GraphLaunches& graphs, double gap) {
+                       const trace::GraphLaunches& graphs, double gap, const PriceTable* other) {
     PriceTable table;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
+            if (other != nullptr && !plan::is_communication(op.kind())) {
+                const std::size_t number = table.prices.size();
+                table.fullest = other->fullest;
+                table.network.emplace_back();
+                table.durations.push_back(other->durations[number]);
+                table.balanced.push_back(other->balanced[number]);
+                table.prices.push_back(other->prices[number]);
+                continue;
+            }
             Price price;
             NetworkUse use;
             const RowLoad load = loads.of(op.spec);
@@ -293,9 +303,11 @@ std::int64_t drawn_as(plan::Rank rank, const plan::Cluster& cluster, const RankP
 }
 
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
-                   bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives,
+                   bool unfolded, const MeasuredCosts* costs, const MachineParts* parts,
                    const RankPlaces* places) {
-    const plan::Cluster cluster = drawn_cluster(scenario.cluster);
+    std::optional<plan::Cluster> drawn;
+    if (parts == nullptr) drawn = drawn_cluster(scenario.cluster);
+    const plan::Cluster& cluster = parts == nullptr ? *drawn : parts->cluster;
     const plan::Framework& framework = scenario.training.framework;
     const std::int64_t machines =
         (plan.mesh.ranks() + cluster.devices_per_node - 1) / cluster.devices_per_node;
@@ -305,9 +317,11 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     for (std::size_t kind = 0; kind <= cluster.kind_of_device(plan.mesh.ranks() - 1); ++kind) {
         const Profile& of_kind = profile.of_kind(kind);
         kernels.emplace_back(of_kind, framework, ranks_of_node(plan.mesh, cluster), machines);
-        tables_of_kinds.push_back(collectives ? *collectives : collectives_of(of_kind, plan.mesh));
+        if (parts == nullptr) tables_of_kinds.push_back(collectives_of(of_kind, plan.mesh));
     }
-    const MixedNetwork network(cluster, std::move(tables_of_kinds));
+    std::optional<MixedNetwork> made;
+    if (parts == nullptr) made.emplace(cluster, std::move(tables_of_kinds));
+    const MixedNetwork& network = parts == nullptr ? *made : parts->network;
     const ExpertLoads loads(scenario);
 
     Machine machine;
@@ -316,8 +330,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     // by op.
     if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
     if (replay && !costs->are_priced_alike(predicted_ops(plan, scenario, profile))) replay.reset();
-    machine.classes =
-        fold_ranks(plan.mesh, cluster, unfolded || replay, scenario.model.has_experts(), places);
+    machine.classes = parts != nullptr ? parts->classes
+                                       : fold_ranks(plan.mesh, cluster, unfolded || replay,
+                                                    scenario.model.has_experts(), places);
     machine.input.plan = &plan;
     // Without that the first stages begin the next step while the last still end this one.
     const bool waits = plan.statistics.empty() && asks_all_ranks(scenario.training);
@@ -363,9 +378,13 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
         const std::size_t kind = cluster.kind_of_device(member.rank);
         const PriceTable*& table = tables[key_of(member, kind)];
         if (table == nullptr) {
+            const auto alike =
+                std::find_if(machine.tables.begin(), machine.tables.end(),
+                             [&](const auto& other) { return other->node_kind == kind; });
             machine.tables.push_back(std::make_unique<PriceTable>(
                 price_table(plan, cluster.node_kind(kind), kernels[kind], network, loads, member,
-                            machine.input.graphs, gap)));
+                            machine.input.graphs, gap,
+                            alike == machine.tables.end() ? nullptr : alike->get())));
             machine.tables.back()->node_kind = kind;
             table = machine.tables.back().get();
         }
@@ -412,9 +431,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs,
-                      const CollectiveTable* collectives, const RankPlaces* places) {
+                      const MachineParts* parts, const RankPlaces* places) {
     try {
-        return machine_of(plan, scenario, profile, unfolded, costs, collectives, places);
+        return machine_of(plan, scenario, profile, unfolded, costs, parts, places);
     } catch (const plan::ScenarioError& error) {
         plan::Diagnostic fault = error.diagnostic();
         fault.file = scenario.source_path;

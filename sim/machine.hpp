@@ -12,10 +12,11 @@
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/fold.hpp"
-#include "sim/network/collective_table.hpp"
 #include "sim/replay/measured.hpp"
 
 namespace orrery::sim {
+
+class MixedNetwork;
 
 // Prices by op number, of one track.
 struct PriceTable {
@@ -51,18 +52,24 @@ struct Machine {
     std::vector<Above> above;  // by track
 };
 
+// What machines of many plans share that run on one cluster, with one mesh.
+struct MachineParts {
+    const plan::Cluster& cluster;  // drawn (drawn_cluster)
+    const MixedNetwork& network;
+    const Classes& classes;  // of its ranks, folded
+};
+
 // `plan` must outlive the machine. With `costs` ops take what was measured
 // (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
-// one that was measured, on a cluster of the same prices, every rank is simulated. `collectives`
-// are what the profile says of them, where they have been parsed already; `places`, of which nodes
-// of a larger cluster the scenario's is made. Throws ProfileError for what the profile lacks, and
+// one that was measured, on a cluster of the same prices, every rank is simulated. `parts`: what
+// has been made of the machine already, of no measured costs; `places`, of which nodes of a larger
+// cluster the scenario's is made. Throws ProfileError for what the profile lacks, and
 // plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
 // simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
-                      const CollectiveTable* collectives = nullptr,
-                      const RankPlaces* places = nullptr);
+                      const MachineParts* parts = nullptr, const RankPlaces* places = nullptr);
 
 // What the model says of each op that ranks run. Throws as build_machine does.
 std::vector<PredictedOp> predicted_ops(const plan::Plan& plan, const plan::Scenario& scenario,

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/ir/link.hpp"
 #include "plan/memory/arena.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/prediction.hpp"
@@ -27,19 +26,33 @@ double probability_below(double x) {
     return 0.5 + x / (2 * std::sqrt(2 + x * x));
 }
 
+// That a rank issues in a step, the mean over the pipeline.
+double ops_of_rank(const plan::Plan& plan) {
+    double mean = 0;
+    for (const plan::Program& program : plan.programs) {
+        std::vector<std::size_t> of_procedure;
+        for (const plan::Procedure& procedure : program.procedures) {
+            std::size_t& count = of_procedure.emplace_back();
+            for (const plan::BlockUse& use : procedure.uses)
+                count += plan.blocks[static_cast<std::size_t>(use.block)].ops.size();
+        }
+        std::size_t ops = 0;
+        for (const plan::Step& step : program.steps)
+            ops += step.procedure < 0 ? 1 : of_procedure[static_cast<std::size_t>(step.procedure)];
+        mean += static_cast<double>(ops) / static_cast<double>(plan.programs.size());
+    }
+    return mean;
+}
+
 // Of a rank's process, beside its arena: as the profile measured it, a process with the ranks of a
 // node, or as the framework's preset has it.
 std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenario,
-                           const Profile& profile) {
+                           const Profile& profile, double ops) {
     const plan::Framework& framework = scenario.training.framework;
     if (!profile.process)
         return bytes_of(framework.context_mb) +
                communicators(plan.mesh) * bytes_of(framework.communicator_mb);
     const std::int64_t ranks = std::min(scenario.cluster.devices_per_node, plan.mesh.ranks());
-    double ops = 0;  // of a rank, the mean over the pipeline
-    for (const plan::Program& program : plan.programs)
-        ops += static_cast<double>(plan::link(plan, program).size()) /
-               static_cast<double>(plan.programs.size());
     const ProcessProfile& process = *profile.process;
     return std::llround(process.shared_bytes.value / static_cast<double>(ranks) +
                         process.rank_bytes.value + process.op_bytes.value * ops);
@@ -146,6 +159,7 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
     const plan::Framework& framework = scenario.training.framework;
     MemoryPrediction memory;
     const std::vector<const Profile*> devices = smallest_devices(plan, scenario.cluster, profile);
+    const double ops = ops_of_rank(plan);
     for (std::size_t rank = 0; rank < plan.programs.size(); ++rank) {
         const plan::Program& program = plan.programs[rank];
         const Profile& device = *devices[rank];
@@ -156,7 +170,7 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         stage.live_bytes = peak.live;
         stage.lost_bytes = lost_bytes(framework, program.arena_bytes, peak.live);
         stage.process_bytes =
-            process_bytes(plan, scenario, device) + graph_bytes(plan, program, scenario);
+            process_bytes(plan, scenario, device, ops) + graph_bytes(plan, program, scenario);
         stage.other_bytes = stage.lost_bytes + stage.process_bytes;
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;

@@ -198,7 +198,8 @@ class SimulatedStep {
     SimulatedStep(const SimulatedStep&) = delete;
     SimulatedStep& operator=(const SimulatedStep&) = delete;
 
-    const Prediction& so_far() const;  // its trace, its sums unparted, and what is stuck
+    // Its trace, with events where all are kept; its sums unparted, and what is stuck.
+    const Prediction& so_far() const;
     Picoseconds length() const;
     // Once. A plan that was given must be complete by now (build_plan.hpp).
     Prediction finish();

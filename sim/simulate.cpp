@@ -19,13 +19,15 @@
 namespace orrery::sim {
 namespace {
 
-// Counts events, and keeps those of the first track of each program.
+using KeptEvents = std::vector<std::vector<trace::Event>>;  // by track
+
+// Counts events, and keeps those of the first track of each program where it `keeps` any.
 class Counter : public EngineListener {
   public:
-    Counter(const trace::Trace& trace, int repetitions)
+    Counter(const trace::Trace& trace, int repetitions, bool keeps)
         : accounts(trace, repetitions), kept(trace.tracks.size()) {
         std::vector<bool> seen(trace.programs.size());
-        for (std::size_t t = 0; t < kept.size(); ++t) {
+        for (std::size_t t = 0; keeps && t < kept.size(); ++t) {
             const auto program = static_cast<std::size_t>(trace.tracks[t].program);
             if (!seen[program]) kept[t].resize(trace.programs[program].op.size());
             seen[program] = true;
@@ -39,10 +41,10 @@ class Counter : public EngineListener {
     }
 
     trace::ForwardAccounts accounts;
-    std::vector<std::vector<trace::Event>> kept;  // by track
+    KeptEvents kept;
 };
 
-void take_events(std::vector<std::vector<trace::Event>>& events, trace::Trace& trace) {
+void take_events(KeptEvents& events, trace::Trace& trace) {
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
         trace.tracks[t].events = std::exchange(events[t], {});
 }
@@ -60,9 +62,10 @@ EngineRun keep_events(const Machine& machine, const std::vector<EngineTrack>& tr
     return {result.processed, std::move(result.stuck)};
 }
 
-// The same, and forgets all events but those of the first track of each program.
+// The same, and forgets all events but those of the first track of each program, which are left in
+// `kept`; null: forgets these too.
 EngineRun count_events(const Machine& machine, const std::vector<EngineTrack>& tracks,
-                       Prediction& prediction) {
+                       Prediction& prediction, KeptEvents* kept) {
     trace::Trace& trace = prediction.trace;
     if (machine.following > 0) {  // the window ends before the run does: its events tell where
         EngineRun run = keep_events(machine, tracks, prediction);
@@ -74,9 +77,9 @@ EngineRun count_events(const Machine& machine, const std::vector<EngineTrack>& t
         }
         return run;
     }
-    Counter counter(trace, machine.repetitions);
+    Counter counter(trace, machine.repetitions, kept != nullptr);
     EngineRun run = run_engine(machine.input, tracks, counter);
-    take_events(counter.kept, trace);
+    if (kept != nullptr) *kept = std::move(counter.kept);
     if (!run.stuck.empty()) return run;
     trace.step_start = counter.accounts.step_start();
     trace.step_end = counter.accounts.step_end();
@@ -97,7 +100,7 @@ std::optional<OtherStep> step_of(const Machine& machine, const std::vector<Engin
     other.trace.programs = like.programs;
     for (const trace::Track& track : like.tracks)
         other.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
-    if (!count_events(machine, tracks, other).stuck.empty()) return std::nullopt;
+    if (!count_events(machine, tracks, other, nullptr).stuck.empty()) return std::nullopt;
     return OtherStep{other.trace.step_end - other.trace.step_start, std::move(other.sums.accounts)};
 }
 
@@ -352,7 +355,7 @@ struct SimulatedStep::Running {
         const auto run_itself = [&] {
             of = options.keep_trace || options.costs != nullptr
                      ? keep_events(machine, tracks, prediction)
-                     : count_events(machine, tracks, prediction);
+                     : count_events(machine, tracks, prediction, &kept);
         };
         if (parts_waiting() && !scenario.cluster.even())
             tbb::parallel_invoke(
@@ -378,7 +381,9 @@ struct SimulatedStep::Running {
         if (even) part_bubbles(*even, scenario, prediction);
     }
 
+    // Events are packed here: of most steps that a search looks at none are asked for.
     void finish() {
+        if (!kept.empty()) take_events(kept, prediction.trace);
         if (prediction.stuck.empty() && parts_waiting()) part_waiting();
         prediction.conserved = plan().conserved;
         prediction.memory = predict_memory(plan(), scenario, profile);
@@ -404,6 +409,7 @@ struct SimulatedStep::Running {
     std::optional<plan::Plan> built;
     Machine machine;
     Prediction prediction;
+    KeptEvents kept;  // until finish()
     std::optional<Prediction> even;
     SlowestAlone alone;
     std::optional<OtherWorlds> others;

@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <limits>
+#include <utility>
+#include <vector>
 
 #include "plan/ir/order.hpp"
 #include "plan/memory/arena.hpp"
@@ -13,48 +14,39 @@ struct Interval {
     std::int32_t last = 0;
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
+    std::vector<std::int32_t> ops;  // that touch the tensor, in issue order
     bool shares_memory(const Interval& other) const {
         return offset < other.offset + other.bytes && other.offset < offset + bytes;
     }
 };
 
+// In the order in which they begin; of those that begin together the first tensor first.
 std::vector<Interval> scratch_intervals(const Block& block) {
-    std::vector<Interval> intervals(block.tensors.size());
-    for (std::size_t t = 0; t < intervals.size(); ++t) {
-        intervals[t] = {static_cast<TensorId>(t), std::numeric_limits<std::int32_t>::max(), -1, 0,
-                        aligned(block.tensors[t].bytes())};
-    }
+    std::vector<std::int32_t> place(block.tensors.size(), -1);  // among the intervals
+    std::vector<Interval> intervals;
+    const auto touch = [&](TensorId id, std::size_t op) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+        if (tensor.role != Role::scratch) return;
+        const auto i = static_cast<std::int32_t>(op);
+        std::int32_t& at = place[static_cast<std::size_t>(id)];
+        if (at < 0) {
+            at = static_cast<std::int32_t>(intervals.size());
+            intervals.push_back({id, i, i, 0, aligned(tensor.bytes()), {}});
+        }
+        Interval& interval = intervals[static_cast<std::size_t>(at)];
+        interval.last = i;
+        if (interval.ops.empty() || interval.ops.back() != i) interval.ops.push_back(i);
+    };
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        auto touch = [&](TensorId id) {
-            Interval& interval = intervals[static_cast<std::size_t>(id)];
-            interval.first = std::min(interval.first, static_cast<std::int32_t>(i));
-            interval.last = static_cast<std::int32_t>(i);
-        };
         for (TensorId id : block.ops[i].reads)
-            touch(id);
+            touch(id, i);
         for (TensorId id : block.ops[i].writes)
-            touch(id);
+            touch(id, i);
     }
-    std::erase_if(intervals, [&](const Interval& interval) {
-        return block.tensors[static_cast<std::size_t>(interval.tensor)].role != Role::scratch ||
-               interval.last < 0;
+    std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
+        return a.first < b.first || (a.first == b.first && a.tensor < b.tensor);
     });
-    std::stable_sort(intervals.begin(), intervals.end(),
-                     [](const Interval& a, const Interval& b) { return a.first < b.first; });
     return intervals;
-}
-
-// Ops in issue order that touch a tensor.
-std::vector<std::int32_t> ops_touching(const Block& block, TensorId id) {
-    std::vector<std::int32_t> ops;
-    for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        const Op& op = block.ops[i];
-        if (std::count(op.reads.begin(), op.reads.end(), id) +
-                std::count(op.writes.begin(), op.writes.end(), id) >
-            0)
-            ops.push_back(static_cast<std::int32_t>(i));
-    }
-    return ops;
 }
 
 // Vector clocks over a block: which ops are known to have ended when another starts.
@@ -91,13 +83,10 @@ class Clocks {
     std::vector<std::uint32_t> place_;  // by op: within its stream
 };
 
-// Edges that `after` needs to take over memory of `before`.
-std::vector<ReuseEdge> edges_between(const Block& block, const Clocks& clocks,
-                                     const Interval& before, const Interval& after) {
-    std::vector<ReuseEdge> edges;
-    for (std::int32_t earlier : ops_touching(block, before.tensor))
-        if (!clocks.follows(after.first, earlier)) edges.push_back({earlier, after.first});
-    return edges;
+// Whether `after` takes over memory of `before` only with an edge.
+bool needs_edge(const Clocks& clocks, const Interval& before, const Interval& after) {
+    return !std::all_of(before.ops.begin(), before.ops.end(),
+                        [&](std::int32_t earlier) { return clocks.follows(after.first, earlier); });
 }
 
 // Lowest offset that is free of everything placed and alive when `interval` is born. For a tensor
@@ -109,8 +98,7 @@ std::int64_t first_fit(const Block& block, const Clocks& clocks,
         is_communication(block.ops[static_cast<std::size_t>(interval.first)].kind());
     std::vector<const Interval*> alive;
     for (const Interval& other : placed)
-        if (other.last >= interval.first ||
-            (collective && !edges_between(block, clocks, other, interval).empty()))
+        if (other.last >= interval.first || (collective && needs_edge(clocks, other, interval)))
             alive.push_back(&other);
     std::sort(alive.begin(), alive.end(), [](const Interval* a, const Interval* b) {
         return a->offset < b->offset || (a->offset == b->offset && a->tensor < b->tensor);
@@ -129,19 +117,29 @@ void plan_scratch(Block& block) {
     block.scratch_offsets.assign(block.tensors.size(), -1);
     block.scratch_bytes = 0;
     block.reuse.clear();
+    std::vector<Interval> intervals = scratch_intervals(block);
+    if (intervals.size() < 2) {  // nobody to share memory with
+        if (intervals.empty()) return;
+        block.scratch_offsets[static_cast<std::size_t>(intervals[0].tensor)] = 0;
+        block.scratch_bytes = intervals[0].bytes;
+        return;
+    }
     const Clocks clocks(block);
     std::vector<Interval> placed;
-    for (Interval interval : scratch_intervals(block)) {
+    for (Interval& interval : intervals) {
         interval.offset = first_fit(block, clocks, placed, interval);
         block.scratch_offsets[static_cast<std::size_t>(interval.tensor)] = interval.offset;
         block.scratch_bytes = std::max(block.scratch_bytes, interval.offset + interval.bytes);
         for (const Interval& other : placed) {
             if (other.last >= interval.first || !other.shares_memory(interval)) continue;
-            for (const ReuseEdge& edge : edges_between(block, clocks, other, interval))
-                if (std::find(block.reuse.begin(), block.reuse.end(), edge) == block.reuse.end())
+            for (const std::int32_t earlier : other.ops) {
+                const ReuseEdge edge{earlier, interval.first};
+                if (!clocks.follows(interval.first, earlier) &&
+                    std::find(block.reuse.begin(), block.reuse.end(), edge) == block.reuse.end())
                     block.reuse.push_back(edge);
+            }
         }
-        placed.push_back(interval);
+        placed.push_back(std::move(interval));
     }
     std::sort(block.reuse.begin(), block.reuse.end(), [](const ReuseEdge& a, const ReuseEdge& b) {
         return a.later < b.later || (a.later == b.later && a.earlier < b.earlier);

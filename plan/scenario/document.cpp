@@ -1,6 +1,8 @@
 #include "plan/scenario/document.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 namespace orrery::plan {
@@ -15,9 +17,23 @@ Document::Document(Json root, std::string name, std::string folder)
     sources_[""] = {Source::Kind::file, name_, std::move(folder)};
 }
 
+// Through objects by names that stand in the pointer as they are; the library takes the rest.
 const Json* Document::find(const std::string& pointer) const {
-    const Json::json_pointer where(pointer);
-    return root_.contains(where) ? &root_.at(where) : nullptr;
+    const Json* value = &root_;
+    for (std::size_t begin = 0; begin < pointer.size();) {
+        const std::size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
+        const std::string_view name(pointer.data() + begin + 1, end - begin - 1);
+        if (pointer[begin] != '/' || !value->is_object() ||
+            name.find('~') != std::string_view::npos) {
+            const Json::json_pointer where(pointer);
+            return root_.contains(where) ? &root_.at(where) : nullptr;
+        }
+        const auto found = value->find(name);
+        if (found == value->end()) return nullptr;
+        value = &*found;
+        begin = end;
+    }
+    return value;
 }
 
 void Document::put(const std::string& pointer, Json value, Source source) {

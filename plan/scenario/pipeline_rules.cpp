@@ -162,6 +162,7 @@ void check_groups(Reading& reading, const Layout& layout) {
         "S018", "layout.global_batch_size",
         fmt::format("the schedule \"{}\" needs a number of micro-batches that the pipeline divides",
                     layout.schedule));
+    if (!reading.explains) return;
     fault.arithmetic = micro_batches_shown(layout) +
                        fmt::format("\nmicro-batches / pipeline_parallel = {} / {} = {}",
                                    micro_batches, rows, quotient(micro_batches, rows));
@@ -180,6 +181,7 @@ void check_enough(Reading& reading, const Layout& layout) {
         "S018", "layout.global_batch_size",
         fmt::format("the schedule \"{}\" needs two micro-batches for each pipeline rank",
                     layout.schedule));
+    if (!reading.explains) return;
     fault.arithmetic =
         micro_batches_shown(layout) +
         fmt::format("\n2 × pipeline_parallel = 2 × {} = {}", layout.pipeline_parallel, least);

@@ -28,7 +28,7 @@ Diagnostic& Reading::report(const char* code, const std::string& pointer, std::s
     Diagnostic fault;
     fault.code = code;
     fault.message = std::move(message);
-    document_.locate(pointer, "", fault);
+    if (explains) document_.locate(pointer, "", fault);
     mark_bad(pointer);
     errors_.push_back(std::move(fault));
     return errors_.back();
@@ -36,6 +36,7 @@ Diagnostic& Reading::report(const char* code, const std::string& pointer, std::s
 
 Diagnostic& Reading::report_field(const char* code, const std::string& field, std::string message) {
     Diagnostic& fault = report(code, pointer_of(field), std::move(message));
+    if (!explains) return fault;
     const auto it = fields_.find(field);
     const bool absent = document_.find(pointer_of(field)) == nullptr;
     if (absent && it != fields_.end() && !it->second.fallback.empty()) {

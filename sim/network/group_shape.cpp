@@ -23,6 +23,10 @@ NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,
         devices = &sorted;
     }
     NodeMembers members;
+    members.positions.reserve(devices->size());
+    const std::int64_t spanned =
+        devices->back() / devices_per_node - devices->front() / devices_per_node + 1;
+    members.nodes.reserve(static_cast<std::size_t>(std::min(spanned, std::ssize(*devices))));
     for (const std::int64_t device : *devices)
         members.positions.push_back(static_cast<int>(device % devices_per_node));
     for (std::size_t first = 0, past = 0; first < devices->size(); first = past) {

@@ -138,15 +138,20 @@ class Estimate {
                 kind_of_[static_cast<std::size_t>(stage)] = kind_number(stage, node_of_[rank]);
         for (StageKind& kind : kinds_)
             complete(kind);
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank)
+            repeats_.push_back(rank > 1 && has_kinds_of_last(rank));
     }
 
     LayoutEstimate make() {
         LayoutEstimate estimate;
         estimate.step_s = step();
         const NodeCosts* fullest = nullptr;
+        std::vector<double> of_process;  // by kind of node
+        for (const NodeCosts& of : nodes_)
+            of_process.push_back(process_bytes(of.profile));
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const NodeCosts& of = nodes_[node_of_[rank]];
-            const double peak = live_of(rank) + process_bytes(of.profile);
+            const double peak = live_of(rank) + of_process[node_of_[rank]];
             const double capacity = of.profile.hardware.capacity_bytes.value;
             if (fullest != nullptr &&
                 peak * estimate.capacity_bytes <= estimate.peak_bytes * capacity)
@@ -213,6 +218,17 @@ class Estimate {
     }
     const StageKind& kind_of(std::int32_t stage) const {
         return kinds_[kind_of_[static_cast<std::size_t>(stage)]];
+    }
+
+    // Whether its stages are, one by one, of the kinds of the rank's before. Not asked of the first
+    // two: where the last stage is on the first rank too, slots there are another matter.
+    bool has_kinds_of_last(std::size_t rank) const {
+        const auto &own = skeleton_.stages(rank), &last = skeleton_.stages(rank - 1);
+        return std::equal(own.begin(), own.end(), last.begin(), last.end(),
+                          [&](std::int32_t a, std::int32_t b) {
+                              return kind_of_[static_cast<std::size_t>(a)] ==
+                                     kind_of_[static_cast<std::size_t>(b)];
+                          });
     }
 
     void complete(StageKind& kind) const {
@@ -375,10 +391,13 @@ class Estimate {
     double step() const {
         const PipelineTimes& times = pipeline();
         const bool waits = asks_all_ranks(scenario_.training);
-        double reduced = 0, after = 0, end = 0;
+        double reduced = 0, after = 0, end = 0, late = 0, left = 0;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
-            const double ready = times.rank_ends[rank] + exposed(reduction_of(rank), rank);
-            const double left = after_reduction(rank);
+            if (!repeats_[rank]) {
+                late = exposed(reduction_of(rank), rank);
+                left = after_reduction(rank);
+            }
+            const double ready = times.rank_ends[rank] + late;
             reduced = std::max(reduced, ready);
             after = std::max(after, left);
             end = std::max(end, ready + left);
@@ -425,6 +444,13 @@ class Estimate {
 
     // Bytes of the plan's memory at the peak, and what of the device's is lost with it.
     double live_of(std::size_t rank) {
+        if (!repeats_[rank]) look_at_stages_of(rank);
+        const double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
+        const double live = of_rank_.kept + std::max(in_flight + of_rank_.beside, of_rank_.at_end);
+        return live * (1 + framework_.fragmentation) + of_rank_.lost;
+    }
+
+    void look_at_stages_of(std::size_t rank) {
         const auto& stages = skeleton_.stages(rank);
         double states = 0, fixed = 0, fixed_base = 0, beside = 0, at_end = 0;
         // Slots of different sizes in one arena: as the plan's first fit has it, one of them is
@@ -444,9 +470,7 @@ class Estimate {
         }
         const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
         if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
-        const double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
-        const double live = states + fixed + fixed_base + std::max(in_flight + beside, at_end);
-        return live * (1 + framework_.fragmentation) + lost;
+        of_rank_ = {states + fixed + fixed_base, beside, at_end, lost};
     }
 
     // Of a rank's process, besides.
@@ -504,7 +528,12 @@ class Estimate {
     std::vector<StageCosts> shared_;  // by kind of node, where the vocabulary is shared out
     std::vector<StageKind> kinds_;
     std::vector<std::size_t> kind_of_;  // by stage
-    std::vector<InFlight> of_chunk_;    // bytes of a micro-batch, of the rank that is looked at
+    std::vector<bool> repeats_;         // by pipeline rank: all but what is in flight is the last's
+    // Of the rank that is looked at: bytes of a micro-batch by chunk, and what there is besides.
+    std::vector<InFlight> of_chunk_;
+    struct {
+        double kept = 0, beside = 0, at_end = 0, lost = 0;
+    } of_rank_;
 };
 
 }  // namespace

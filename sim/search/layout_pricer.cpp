@@ -116,17 +116,23 @@ struct Nodes {
 };
 
 struct LayoutPricer::Memo {
-    explicit Memo(const plan::Scenario& scenario, const Profile& profile) {
+    Memo(const plan::Scenario& scenario, const Profile& profile, std::int64_t nodes_of_units) {
         for (std::size_t kind = 0; kind < scenario.cluster.node_kinds(); ++kind) {
             const plan::Cluster alike = scenario.cluster.all_of_kind(kind);
             const Profile& of_kind = profile.of_kind(kind);
             nodes.push_back({alike, of_kind, Network(alike, table_of(of_kind))});
+            unit_clusters.push_back(alike);
+            unit_clusters.back().nodes = nodes_of_units;
+            machines.push_back(std::make_unique<UnitMachines>(unit_clusters.back(), of_kind,
+                                                              nodes.back().network.table()));
         }
         for (const plan::ScheduleKind& kind : plan::schedule_kinds())
             splits_backward.push_back(splits(kind));
     }
 
-    std::vector<Nodes> nodes;           // by kind
+    std::vector<Nodes> nodes;  // by kind, as what follows
+    std::vector<plan::Cluster> unit_clusters;
+    std::vector<std::unique_ptr<UnitMachines>> machines;
     std::vector<bool> splits_backward;  // by kind of schedule
     Made<std::array<std::int64_t, 5>, ScheduleSkeleton, NumbersHash<5>> skeletons;
     Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
@@ -149,7 +155,7 @@ LayoutPricer::LayoutPricer(const plan::Scenario& scenario, const Profile& profil
     : scenario_(scenario),
       profile_(profile),
       costs_(costs),
-      memo_(std::make_unique<Memo>(scenario, profile)) {}
+      memo_(std::make_unique<Memo>(scenario, profile, costs.memo_->nodes)) {}
 
 LayoutPricer::~LayoutPricer() = default;
 
@@ -166,9 +172,8 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
         const UnitCosts& costs = costs_.memo_->units[of].get(unit, [&] {
             plan::Scenario of_unit = valid;
             of_unit.layout = unit;
-            of_unit.cluster = alike.cluster;
-            of_unit.cluster.nodes = costs_.memo_->nodes;
-            return unit_costs(of_unit, alike.profile, alike.network.table());
+            of_unit.cluster = memo_->unit_clusters[of];
+            return unit_costs(of_unit, *memo_->machines[of]);
         });
         if (!costs.error.empty()) {
             LayoutEstimate none;

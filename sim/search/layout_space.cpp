@@ -168,6 +168,7 @@ LayoutSpace::LayoutSpace(const plan::Layout& base, std::vector<LayoutAxis> axes)
         ORRERY_CHECK(!axis.values.empty() && axis.values.size() == axis.texts.size(),
                      "an axis has values");
         size_ *= axis.values.size();
+        places_.push_back(place_of(axis.key));
     }
 }
 
@@ -175,7 +176,7 @@ plan::Layout LayoutSpace::layout(std::uint64_t number) const {
     plan::Layout layout = base_;
     for (std::size_t a = axes_.size(); a-- > 0;) {
         const LayoutAxis& axis = axes_[a];
-        keys()[place_of(axis.key)].take(layout, axis.values[number % axis.values.size()]);
+        keys()[places_[a]].take(layout, axis.values[number % axis.values.size()]);
         number /= axis.values.size();
     }
     return layout;
@@ -190,8 +191,8 @@ bool LayoutSpace::tries(std::string_view key, Is is) const {
 
 std::uint64_t LayoutSpace::stage_combinations() const {
     std::uint64_t count = 1;
-    for (const LayoutAxis& axis : axes_)
-        if (place_of(axis.key) >= place_of("schedule")) count *= axis.values.size();
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+        if (places_[a] >= place_of("schedule")) count *= axes_[a].values.size();
     return count;
 }
 

@@ -53,6 +53,7 @@ class LayoutSpace {
 
     plan::Layout base_;
     std::vector<LayoutAxis> axes_;
+    std::vector<std::size_t> places_;  // by axis, of its key in searched_keys()
     std::uint64_t size_ = 1;
 };
 

@@ -1,6 +1,9 @@
 #include "sim/search/schedule_skeleton.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <memory>
 
 #include "plan/check.hpp"
 
@@ -21,6 +24,11 @@ constexpr auto kWeight = static_cast<std::size_t>(ActionKind::backward_weight);
 
 double extrapolated(double more, double fewer, double beyond) {
     return more + beyond * (more - fewer);
+}
+
+InFlight less(const InFlight& of, const InFlight& other) {
+    return {of.until_backward - other.until_backward, of.until_weights - other.until_weights,
+            of.between_halves - other.between_halves};
 }
 
 InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond) {
@@ -69,10 +77,28 @@ ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape
         stages_[static_cast<std::size_t>(schedule.placement.rank_of(stage))].push_back(stage);
     more_ = walk_of(schedule, more.micro_batches);
     fullest_ = fullest_of(schedule);
-    if (all) return;
-    const plan::Schedule shorter = order(fewer);
-    fewer_ = walk_of(shorter, fewer.micro_batches);
-    fullest_of_fewer_ = fullest_of(shorter);
+    if (!all) {
+        const plan::Schedule shorter = order(fewer);
+        fewer_ = walk_of(shorter, fewer.micro_batches);
+        fullest_of_fewer_ = fullest_of(shorter);
+    }
+    part_moments();
+}
+
+void ScheduleSkeleton::part_moments() {
+    for (std::size_t rank = 0; rank < fullest_.size(); ++rank) {
+        const std::vector<Moment>& all = fullest_[rank];
+        const std::vector<Moment>& fewer =
+            fullest_of_fewer_.empty() ? fullest_[rank] : fullest_of_fewer_[rank];
+        std::vector<Grown>& different = moments_.emplace_back();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            bool known = false;
+            for (std::size_t j = 0; j < i && !known; ++j)
+                known = all[i] == all[j] && fewer[i] == fewer[j];
+            for (std::size_t chunk = 0; !known && chunk < all[i].size(); ++chunk)
+                different.push_back({all[i][chunk], less(all[i][chunk], fewer[i][chunk])});
+        }
+    }
 }
 
 double ScheduleSkeleton::beyond(std::int64_t micro_batches) const {
@@ -91,7 +117,9 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
     };
     const std::int32_t last = placement.stages() - 1;
     std::vector<std::size_t> next(schedule.grid.size());
+    std::vector<std::int32_t> last_of(stages * kPassesOfStage, -1);
     Walk walk;
+    walk.nodes.reserve(2 * stages * m);
     for (bool moved = true; moved;) {
         moved = false;
         for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
@@ -100,8 +128,8 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
                 const Action& action = row[next[rank]];
                 Node node;
                 node.rank = static_cast<std::int32_t>(rank);
-                node.stage = action.stage;
-                node.pass = static_cast<std::uint8_t>(action.kind);
+                node.pass = static_cast<std::int32_t>(kPassesOfStage) * action.stage +
+                            static_cast<std::int32_t>(action.kind);
                 const bool onward = action.kind == ActionKind::forward;
                 const bool back = plan::makes_input_gradient(action.kind);
                 const std::int32_t from = onward ? action.stage - 1 : action.stage + 1;
@@ -118,16 +146,19 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
                 if (((onward && action.stage > 0) || back) && node.waits_for < 0) break;
                 node.receives = (onward || back) && away(from);
                 node.sends = (onward || back) && away(to);
-                const auto number = static_cast<std::int32_t>(walk.size());
+                const auto number = static_cast<std::int32_t>(walk.nodes.size());
                 if (onward) forward[at(action.stage, action.micro_batch)] = number;
                 if (back) backward[at(action.stage, action.micro_batch)] = number;
-                walk.push_back(node);
+                last_of[static_cast<std::size_t>(node.pass)] = number;
+                walk.nodes.push_back(node);
                 moved = true;
             }
         }
     }
     for (std::size_t rank = 0; rank < next.size(); ++rank)
         ORRERY_CHECK(next[rank] == schedule.grid[rank].size(), "a schedule that cannot run");
+    std::copy_if(last_of.begin(), last_of.end(), std::back_inserter(walk.last),
+                 [](std::int32_t node) { return node >= 0; });
     return walk;
 }
 
@@ -140,24 +171,34 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
         // in bytes is the layout's.
         constexpr std::size_t kWays = 7;
         std::array<std::size_t, kWays> most{};  // actions of the row, up to the first such moment
-        std::array<double, kWays> largest{};
-        InFlight sum;
+        std::array<std::int32_t, kWays> largest{};
+        std::int32_t to_backward = 0, to_weights = 0, between = 0;
         for (std::size_t a = 0; a < row.size(); ++a) {
-            begin_pass(row[a].kind, sum);
+            const ActionKind pass = row[a].kind;
+            to_backward += pass == ActionKind::forward ? 1 : 0;
+            to_weights += pass == ActionKind::forward ? 1 : 0;
+            between += pass == ActionKind::backward_input ? 1 : 0;
+            // Way + 1 has a bit for each kind.
+            const std::array<std::int32_t, kWays> counts = {to_backward,
+                                                            to_weights,
+                                                            to_backward + to_weights,
+                                                            between,
+                                                            to_backward + between,
+                                                            to_weights + between,
+                                                            to_backward + to_weights + between};
             for (std::size_t way = 0; way < kWays; ++way) {
-                const std::size_t kinds = way + 1;  // a bit for each
-                const double count = ((kinds & 1) != 0 ? sum.until_backward : 0) +
-                                     ((kinds & 2) != 0 ? sum.until_weights : 0) +
-                                     ((kinds & 4) != 0 ? sum.between_halves : 0);
-                if (count <= largest[way]) continue;
-                largest[way] = count;
+                if (counts[way] <= largest[way]) continue;
+                largest[way] = counts[way];
                 most[way] = a + 1;
             }
-            end_pass(row[a].kind, sum);
+            to_backward -= plan::makes_input_gradient(pass) ? 1 : 0;
+            to_weights -= plan::ends_micro_batch(pass) ? 1 : 0;
+            between -= pass == ActionKind::backward_weight ? 1 : 0;
         }
         std::vector<Moment>& moments = all.emplace_back(kWays, Moment(stages_[rank].size()));
         Moment now(stages_[rank].size());
-        for (std::size_t a = 0; a < row.size(); ++a) {
+        const std::size_t end = *std::max_element(most.begin(), most.end());
+        for (std::size_t a = 0; a < end; ++a) {
             const auto chunk = std::find(stages_[rank].begin(), stages_[rank].end(), row[a].stage);
             InFlight& of = now[static_cast<std::size_t>(chunk - stages_[rank].begin())];
             begin_pass(row[a].kind, of);
@@ -171,7 +212,7 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
 
 std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t micro_batches) const {
     std::vector<Moment> moments = fullest_[rank];
-    if (fewer_.empty()) return moments;
+    if (fewer_.nodes.empty()) return moments;
     const double more = beyond(micro_batches);
     for (std::size_t i = 0; i < moments.size(); ++i)
         for (std::size_t chunk = 0; chunk < moments[i].size(); ++chunk)
@@ -182,55 +223,58 @@ std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t mic
 
 double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
                               const std::vector<InFlight>& bytes) const {
-    const std::vector<Moment>& moments = fullest_[rank];
-    const bool all = fewer_.empty();
-    const double more = all ? 0 : beyond(micro_batches);
+    const std::vector<Grown>& moments = moments_[rank];
+    const double more = fewer_.nodes.empty() ? 0 : beyond(micro_batches);
     double most = 0;
-    for (std::size_t i = 0; i < moments.size(); ++i) {
+    for (std::size_t i = 0; i < moments.size(); i += bytes.size()) {
         double sum = 0;
         for (std::size_t chunk = 0; chunk < bytes.size(); ++chunk) {
-            InFlight now = moments[i][chunk];
-            if (!all) now = extrapolated(now, fullest_of_fewer_[rank][i][chunk], more);
-            sum += now.until_backward * bytes[chunk].until_backward +
-                   now.until_weights * bytes[chunk].until_weights +
-                   now.between_halves * bytes[chunk].between_halves;
+            const auto& [now, grown] = moments[i + chunk];
+            sum +=
+                (now.until_backward + more * grown.until_backward) * bytes[chunk].until_backward +
+                (now.until_weights + more * grown.until_weights) * bytes[chunk].until_weights +
+                (now.between_halves + more * grown.between_halves) * bytes[chunk].between_halves;
         }
         most = std::max(most, sum);
     }
     return most;
 }
 
-PipelineTimes ScheduleSkeleton::run(const Walk& walk,
-                                    const std::vector<std::array<PassTimes, 4>>& times, double hop,
-                                    bool blocks) const {
-    static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
+PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTimes>& times,
+                                    double hop, bool blocks) const {
     PipelineTimes out;
     out.rank_ends.assign(stages_.size(), 0);
-    std::vector<double> ready(walk.size());
+    const auto ready = std::make_unique_for_overwrite<double[]>(walk.nodes.size());
     double* const free = out.rank_ends.data();
-    for (std::size_t n = 0; n < walk.size(); ++n) {
-        const Node& node = walk[n];
-        const PassTimes& pass = times[static_cast<std::size_t>(node.stage)][node.pass];
+    const std::array<double, 2> to_receive = {0, hop}, to_send = {0, blocks ? hop : 0};
+    double* own = ready.get();
+    for (const Node& node : walk.nodes) {
+        const PassTimes& pass = times[static_cast<std::size_t>(node.pass)];
         double start = free[node.rank];
-        if (node.waits_for >= 0) {
-            const double arrives = ready[static_cast<std::size_t>(node.waits_for)] +
-                                   (node.receives ? hop : 0) + pass.lead;
-            start = std::max(start, arrives);
-        }
+        if (node.waits_for >= 0)
+            start = std::max(start, ready[static_cast<std::size_t>(node.waits_for)] +
+                                        to_receive[node.receives] + pass.lead);
         const double end = start + pass.busy;
-        ready[n] = end + pass.tail;
-        free[node.rank] = blocks && node.sends ? end + hop : end;
-        out.end = std::max(out.end, ready[n]);
+        *own++ = end + pass.tail;
+        free[node.rank] = end + to_send[node.sends];
     }
+    // A rank's passes of one kind end one after another.
+    for (const std::int32_t node : walk.last)
+        out.end = std::max(out.end, ready[static_cast<std::size_t>(node)]);
     return out;
 }
 
 PipelineTimes ScheduleSkeleton::run(std::int64_t micro_batches,
                                     const std::vector<std::array<PassTimes, 4>>& times, double hop,
                                     bool blocks) const {
-    PipelineTimes out = run(more_, times, hop, blocks);
-    if (fewer_.empty()) return out;
-    const PipelineTimes shorter = run(fewer_, times, hop, blocks);
+    static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
+    std::vector<PassTimes> passes;
+    passes.reserve(times.size() * kPassesOfStage);
+    for (const std::array<PassTimes, kPassesOfStage>& of : times)
+        passes.insert(passes.end(), of.begin(), of.end());
+    PipelineTimes out = run(more_, passes, hop, blocks);
+    if (fewer_.nodes.empty()) return out;
+    const PipelineTimes shorter = run(fewer_, passes, hop, blocks);
     const double more = beyond(micro_batches);
     out.end = extrapolated(out.end, shorter.end, more);
     for (std::size_t rank = 0; rank < out.rank_ends.size(); ++rank)

@@ -32,6 +32,7 @@ struct PipelineTimes {
 // half of) backward, between forward and the second half, between the halves.
 struct InFlight {
     double until_backward = 0, until_weights = 0, between_halves = 0;
+    bool operator==(const InFlight&) const = default;
 };
 using Moment = std::vector<InFlight>;  // by chunk
 
@@ -63,18 +64,26 @@ class ScheduleSkeleton {
   private:
     struct Node {
         std::int32_t rank = 0;
-        std::int32_t stage = 0;
+        std::int32_t pass = 0;        // of all stages': kPassesOfStage × stage + plan::ActionKind
         std::int32_t waits_for = -1;  // a node
-        std::uint8_t pass = 0;
-        bool receives = false;  // over the network
+        bool receives = false;        // over the network
         bool sends = false;
     };
-    using Walk = std::vector<Node>;
+    struct Walk {
+        std::vector<Node> nodes;
+        std::vector<std::int32_t> last;  // node of each pass of a stage that is there
+    };
+    // What a chunk has in flight at a moment, and what of that the longer walk has more.
+    struct Grown {
+        InFlight now, more;
+    };
+    static constexpr std::size_t kPassesOfStage = 4;
 
     static Walk walk_of(const plan::Schedule& schedule, std::int32_t micro_batches);
     std::vector<std::vector<Moment>> fullest_of(const plan::Schedule& schedule) const;
-    PipelineTimes run(const Walk& walk, const std::vector<std::array<PassTimes, 4>>& times,
-                      double hop, bool blocks) const;
+    void part_moments();
+    PipelineTimes run(const Walk& walk, const std::vector<PassTimes>& times, double hop,
+                      bool blocks) const;
     // Micro-batches beyond those walked ÷ those that the longer walk has more.
     double beyond(std::int64_t micro_batches) const;
 
@@ -82,6 +91,8 @@ class ScheduleSkeleton {
     std::int64_t micro_batches_ = 0, more_than_fewer_ = 1;
     std::vector<std::vector<std::int32_t>> stages_;                // by rank
     std::vector<std::vector<Moment>> fullest_, fullest_of_fewer_;  // by rank
+    // By rank, the moments of these that differ, one after another by chunk.
+    std::vector<std::vector<Grown>> moments_;
 };
 
 }  // namespace orrery::sim

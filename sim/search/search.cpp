@@ -47,9 +47,10 @@ struct Block {
     std::vector<PricedLayout> fitting;
     std::vector<PricedLayout> exceeding;  // the best by memory, and the best by objective
 
-    void add_broken(const std::string& why, const std::string& message) {
+    SearchResult::Broken& add_broken(const std::string& why, const std::string& message) {
         SearchResult::Broken& entry = broken[why];
         if (entry.layouts++ == 0) entry.message = message;
+        return entry;
     }
 };
 
@@ -161,16 +162,20 @@ class Pricing {
     // for: most combinations break one of them.
     struct Stages {
         std::string broken, message;
+        std::size_t code = 0;  // of `broken`, among the codes that are
     };
     static std::vector<Stages> stages_of(const SearchBase& base) {
         plan::RuleCheck rules(base.read.given);
         plan::Scenario scenario = *base.read.scenario;
         std::vector<Stages> all(base.space.stage_combinations());
+        std::map<std::string, std::size_t> codes;
         for (std::uint64_t number = 0; number < all.size(); ++number) {
             scenario.layout = base.space.layout(number);
             all[number].broken = rules.first_broken(scenario, deal_layers(base, scenario),
                                                     plan::RuleCheck::Asked::of_stages);
-            if (!all[number].broken.empty()) all[number].message = rules.message();
+            if (all[number].broken.empty()) continue;
+            all[number].message = rules.message();
+            all[number].code = codes.emplace(all[number].broken, codes.size()).first->second;
         }
         return all;
     }
@@ -189,11 +194,18 @@ class Pricing {
         plan::RuleCheck rules(base.read.given);
         plan::Scenario scenario = *base.read.scenario;
         Block block;
-        for (std::uint64_t number = first; number < end; ++number) {
-            const Stages& stages = stages_[b][number % stages_[b].size()];
+        std::vector<SearchResult::Broken*> by_code;
+        std::uint64_t number = first, at = first % stages_[b].size();
+        for (; number < end; ++number, at = at + 1 == stages_[b].size() ? 0 : at + 1) {
+            const Stages& stages = stages_[b][at];
             if (!stages.broken.empty()) {
                 ++block.evaluated;
-                block.add_broken(stages.broken, stages.message);
+                if (by_code.size() <= stages.code) by_code.resize(stages.code + 1);
+                SearchResult::Broken*& entry = by_code[stages.code];
+                if (entry == nullptr)
+                    entry = &block.add_broken(stages.broken, stages.message);
+                else
+                    ++entry->layouts;
                 continue;
             }
             scenario.layout = base.space.layout(number);

@@ -10,8 +10,8 @@
 #include "plan/blocks/dims.hpp"
 #include "plan/memory/arena.hpp"
 #include "plan/scenario/diagnostic.hpp"
+#include "sim/engine/drawn_cluster.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/machine.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -318,7 +318,7 @@ struct Samples {
 
 // Of a plan with so many layers on each stage.
 Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
-                   const Profile& profile, const CollectiveTable& collectives) {
+                   UnitMachines& machines) {
     plan::Layout& layout = unit.layout;
     unit.cluster = with_room(std::move(unit.cluster), layout.ranks());
     layout.layers_per_stage = layers;
@@ -331,7 +331,7 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
         unit.model.kind_of_layer = std::move(kinds);
     }
     const plan::Plan plan = plan::assemble_plan(unit);
-    Machine machine = build_machine(plan, unit, profile, false, nullptr, &collectives);
+    Machine machine = machines.build(plan, unit);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
     const EngineResult result = run_engine(machine.input);
@@ -400,9 +400,9 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
 
 // Of a plan without a pipeline, and one with more layers.
 UnitCosts costs_of_one_stage(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
-                             const Profile& profile, const CollectiveTable& collectives) {
-    const Samples one = samples_of(unit, {few}, profile, collectives);
-    const Samples two = samples_of(unit, {few + more}, profile, collectives);
+                             UnitMachines& machines) {
+    const Samples one = samples_of(unit, {few}, machines);
+    const Samples two = samples_of(unit, {few + more}, machines);
     UnitCosts costs;
     costs.boundary_bytes = one.boundary_bytes;
     costs.stages[static_cast<std::size_t>(StagePlace::only)] =
@@ -412,8 +412,8 @@ UnitCosts costs_of_one_stage(const plan::Scenario& unit, std::int64_t few, std::
 
 // A layer more is the same wherever it is: the two middle stages say what it costs.
 UnitCosts costs_of_pipeline(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
-                            const Profile& profile, const CollectiveTable& collectives) {
-    const Samples samples = samples_of(unit, {few, few, few + more, few}, profile, collectives);
+                            UnitMachines& machines) {
+    const Samples samples = samples_of(unit, {few, few, few + more, few}, machines);
     const auto& stages = samples.stages;
     UnitCosts costs;
     costs.boundary_bytes = samples.boundary_bytes;
@@ -481,15 +481,40 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks) 
     return shared;
 }
 
-UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile,
-                     const CollectiveTable& collectives) {
+UnitMachines::UnitMachines(const plan::Cluster& cluster, const Profile& profile,
+                           CollectiveTable collectives)
+    : profile_(profile),
+      collectives_(std::move(collectives)),
+      cluster_(drawn_cluster(cluster)),
+      network_(cluster_, {collectives_}) {}
+
+Machine UnitMachines::build(const plan::Plan& plan, const plan::Scenario& unit) {
+    const plan::Mesh& mesh = plan.mesh;
+    const auto folded = [&](const plan::Cluster& cluster) {
+        return fold_ranks(mesh, cluster, false, unit.model.has_experts());
+    };
+    if (cluster_.devices() < mesh.ranks()) {
+        const plan::Cluster larger = drawn_cluster(unit.cluster);
+        const MixedNetwork network(larger, {collectives_});
+        const Classes classes = folded(larger);
+        const MachineParts parts{larger, network, classes};
+        return build_machine(plan, unit, profile_, false, nullptr, &parts);
+    }
+    const Classes& classes = classes_.get({mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
+                                           mesh.shard, mesh.expert, mesh.expert_split},
+                                          [&] { return folded(cluster_); });
+    const MachineParts parts{cluster_, network_, classes};
+    return build_machine(plan, unit, profile_, false, nullptr, &parts);
+}
+
+UnitCosts unit_costs(const plan::Scenario& unit, UnitMachines& machines) {
     UnitCosts costs;
     try {
         const std::int64_t period = period_of(unit);
         const std::int64_t few = least_layers(unit, period);
         costs = unit.layout.pipeline_parallel > 1
-                    ? costs_of_pipeline(unit, few, period, profile, collectives)
-                    : costs_of_one_stage(unit, few, period, profile, collectives);
+                    ? costs_of_pipeline(unit, few, period, machines)
+                    : costs_of_one_stage(unit, few, period, machines);
         const plan::Dims dims = plan::dims_of(unit);
         costs.gradient_bytes = static_cast<double>(plan::size_bytes(dims.gradient_dtype));
         costs.parameter_bytes = static_cast<double>(plan::size_bytes(dims.dtype));

@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <string>
 
+#include "plan/ir/mesh.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
-#include "sim/network/collective_table.hpp"
+#include "sim/machine.hpp"
+#include "sim/network/mixed_network.hpp"
+#include "sim/search/made.hpp"
 
 namespace orrery::sim {
 
@@ -75,8 +78,25 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks);
 // as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
 plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);
 
-// Of a scenario with such a layout; `collectives` are the profile's.
-UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile,
-                     const CollectiveTable& collectives);
+// What the machines of plans that costs are taken from share: the network, and for each mesh its
+// ranks, folded.
+class UnitMachines {
+  public:
+    // Of nodes of one kind, which the profile is of; it must outlive this.
+    UnitMachines(const plan::Cluster& cluster, const Profile& profile, CollectiveTable collectives);
+
+    // Of a scenario with the cluster, or with one like it that has room for the plan's ranks.
+    Machine build(const plan::Plan& plan, const plan::Scenario& unit);
+
+  private:
+    const Profile& profile_;
+    CollectiveTable collectives_;
+    plan::Cluster cluster_;
+    MixedNetwork network_;
+    Made<std::array<std::int64_t, 7>, Classes, NumbersHash<7>> classes_;
+};
+
+// Of a scenario with such a layout.
+UnitCosts unit_costs(const plan::Scenario& unit, UnitMachines& machines);
 
 }  // namespace orrery::sim
