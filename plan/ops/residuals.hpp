@@ -1,7 +1,7 @@
 // Sums of rows: of a branch and the residual, of branches, of a bias's gradient.
 #pragma once
 
-#include "plan/ops/attention.hpp"
+#include "plan/ops/rows.hpp"
 
 namespace orrery::plan {
 
