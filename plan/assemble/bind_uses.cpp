@@ -1,7 +1,6 @@
 #include "plan/assemble/bind_uses.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -281,8 +280,8 @@ class UseBinder {
     // memory of a ring the shard that comes of it.
     Slot in_bucket(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
         if (use.position >= 0) {
-            const auto entry = entries_.find(std::tuple(
-                builder_.bucket_of(use, tensor), use.position, std::string_view(tensor.name)));
+            const auto entry =
+                entries_.find({builder_.bucket_of(use, tensor), use.position, tensor.name});
             ORRERY_CHECK(entry != entries_.end(), "no " + tensor.name + " in its bucket");
             const bool sum = tensor.role == Role::gradient;
             return slot_in(resident, sum ? entry->second.elements * size_bytes(tensor.dtype)
@@ -313,9 +312,8 @@ class UseBinder {
     ProgramBuilder& builder_;
     Program& program_;
     std::map<std::string, std::int64_t> scalars_;
-    std::map<std::tuple<std::int32_t, std::int32_t, std::string>, Entry, std::less<>>
-        entries_;                                        // by bucket, position and name
-    std::map<std::int32_t, std::vector<bool>> touched_;  // by block
+    std::map<std::tuple<std::int32_t, std::int32_t, std::string>, Entry> entries_;  // by position
+    std::map<std::int32_t, std::vector<bool>> touched_;                             // by block
 };
 
 }  // namespace
