@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,14 +21,18 @@ namespace {
 // After which actions of a row gradients are complete.
 class LastActions {
   public:
-    LastActions(const ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
+    LastActions(const ProgramBuilder& builder, const std::vector<LoweredStep>& row)
+        : builder_(builder),
+          on_the_way_(builder.program.stages.size()),
+          waiting_(builder.program.stages.size()) {
         const std::int32_t self = builder.program.pipeline_rank;
         const std::int32_t embedding = builder.placement.embedding_of(self);
         const std::int32_t head = builder.placement.head_of(self);
         for (const LoweredStep& step : row) {
-            const Action& action = step.actions.front();
-            if (makes_input_gradient(action.kind)) on_the_way_[action.stage] = action;
-            if (ends_micro_batch(action.kind)) waiting_[action.stage] = action;
+            const Action& action = step.action;
+            if (makes_input_gradient(action.kind))
+                on_the_way_[builder.chunk(action.stage)] = action;
+            if (ends_micro_batch(action.kind)) waiting_[builder.chunk(action.stage)] = action;
             // Of the embedding's table, and of the head's.
             if ((action.stage == embedding && makes_input_gradient(action.kind)) ||
                 (action.stage == head && ends_micro_batch(action.kind)))
@@ -36,15 +43,14 @@ class LastActions {
     }
 
     Completes completes(const Action& action) const {
-        const auto is_last = [&](const std::map<std::int32_t, Action>& last) {
-            const auto found = last.find(action.stage);
-            return found != last.end() && found->second == action;
-        };
-        return {is_last(on_the_way_), is_last(waiting_), has_tied_ && tied_ == action};
+        const std::size_t chunk = builder_.chunk(action.stage);
+        return {on_the_way_[chunk] == action, waiting_[chunk] == action,
+                has_tied_ && tied_ == action};
     }
 
   private:
-    std::map<std::int32_t, Action> on_the_way_, waiting_;  // by stage
+    const ProgramBuilder& builder_;
+    std::vector<std::optional<Action>> on_the_way_, waiting_;  // by chunk
     Action tied_;
     bool has_tied_ = false;
 };
@@ -56,7 +62,7 @@ class BackwardProcedures {
         : last_(builder, row) {
         std::set<Key> used;
         for (const LoweredStep& step : row)
-            if (is_backward(step.actions.front().kind)) used.insert(key(step.actions.front()));
+            if (is_backward(step.action.kind)) used.insert(key(step.action));
         // As each stage is met, complete ones first.
         for (const Stage& stage : builder.program.stages) {
             first_forward_[stage.index] = add_first_forward(builder, stage);
@@ -92,13 +98,14 @@ class Residents {
   public:
     using Key = std::pair<std::int32_t, std::int32_t>;  // stage, micro-batch
 
+    explicit Residents(std::size_t micro_batches) : micro_batches_(micro_batches) {}
+
     std::int32_t& operator[](const Key& key) {
         const auto stage = static_cast<std::size_t>(key.first);
-        const auto micro_batch = static_cast<std::size_t>(key.second);
         if (stage >= of_stage_.size()) of_stage_.resize(stage + 1);
         std::vector<std::int32_t>& of = of_stage_[stage];
-        if (micro_batch >= of.size()) of.resize(micro_batch + 1, -1);
-        return of[micro_batch];
+        if (of.empty()) of.assign(micro_batches_, -1);
+        return of[static_cast<std::size_t>(key.second)];
     }
     // −1: none.
     std::int32_t find(const Key& key) const {
@@ -114,6 +121,7 @@ class Residents {
     }
 
   private:
+    std::size_t micro_batches_;
     std::vector<std::vector<std::int32_t>> of_stage_;
 };
 
@@ -126,21 +134,21 @@ class StepBinder {
                           size_bytes(builder.dims.dtype)),
           procedures_(builder, row),
           shares_transfers_(scatters_transfers(builder.scenario, builder.dims)),
-          blocking_(blocks_on_transfers(builder.scenario)) {
+          blocking_(blocks_on_transfers(builder.scenario)),
+          micro_batches_(static_cast<std::size_t>(builder.scenario.layout.micro_batches())) {
         if (builder.placement.pieces() == 0) return;
         for (std::size_t s = 0; s < row.size(); ++s)
-            if (const Action& action = row[s].actions.front();
+            if (const Action& action = row[s].action;
                 is_compute(action.kind) && action.stage >= builder.placement.stages())
                 of_pieces_[{action.stage, action.kind}].push_back(static_cast<std::int32_t>(s));
     }
 
     void add(const LoweredStep& lowered) {
-        if (lowered.actions.front().kind == ActionKind::validate) return add_validation(builder_);
+        if (lowered.action.kind == ActionKind::validate) return add_validation(builder_);
         Step step;
-        step.action = lowered.actions.front();
+        step.action = lowered.action;
         if (is_transfer(step.action.kind))
-            for (const Action& action : lowered.actions)
-                add_transfer(step, action);
+            add_transfers(step, lowered);
         else if (step.action.kind == ActionKind::forward)
             bind_forward(step);
         else if (step.action.kind == ActionKind::backward_weight)
@@ -186,17 +194,20 @@ class StepBinder {
     }
     bool is_piece(std::int32_t stage) const { return stage >= placement().stages(); }
 
-    std::int32_t allocate(const std::string& name, const Action& action, MemoryCategory category,
+    std::int32_t allocate(std::string_view name, const Action& action, MemoryCategory category,
                           std::int64_t bytes) {
-        const std::int32_t id =
-            builder_.add_resident(name + " " + to_text(action), category, bytes);
+        const std::string of = to_text(action);
+        std::string full;
+        full.reserve(name.size() + 1 + of.size());
+        full.append(name).append(1, ' ').append(of);
+        const std::int32_t id = builder_.add_resident(std::move(full), category, bytes);
         resident(id).first_step = now();
         resident(id).last_step = now();
         return id;
     }
 
     // The same where there is anything to hold.
-    std::int32_t allocate_unless_empty(const std::string& name, const Action& action,
+    std::int32_t allocate_unless_empty(std::string_view name, const Action& action,
                                        std::int64_t bytes) {
         return bytes == 0 ? -1 : allocate(name, action, MemoryCategory::activations, bytes);
     }
@@ -295,6 +306,12 @@ class StepBinder {
         });
     }
 
+    void add_transfers(Step& step, const LoweredStep& lowered) {
+        step.transfers.reserve(lowered.with ? 2 : 1);
+        add_transfer(step, lowered.action);
+        if (lowered.with) add_transfer(step, *lowered.with);
+    }
+
     void add_transfer(Step& step, const Action& action) {
         Transfer transfer;
         transfer.action = action;
@@ -332,8 +349,10 @@ class StepBinder {
     std::map<std::int32_t, std::int32_t> in_flight_;         // micro-batches, by stage
     // Steps over pieces of the vocabulary, by stage and kind.
     std::map<std::pair<std::int32_t, ActionKind>, std::vector<std::int32_t>> of_pieces_;
-    Residents stash_, kept_, deferred_;
-    Residents sending_f_, sending_b_, received_f_, received_b_;
+    std::size_t micro_batches_;
+    Residents stash_{micro_batches_}, kept_{micro_batches_}, deferred_{micro_batches_};
+    Residents sending_f_{micro_batches_}, sending_b_{micro_batches_};
+    Residents received_f_{micro_batches_}, received_b_{micro_batches_};
 };
 
 }  // namespace

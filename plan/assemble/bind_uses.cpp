@@ -231,7 +231,8 @@ class UseBinder {
         for (BlockUse& use : program_.procedures[static_cast<std::size_t>(procedure)].uses) {
             const Block& block = builder_.blocks.block(use.block);
             use.slots.resize(block.tensors.size());
-            const std::vector<bool> is_touched = touched(block);
+            std::vector<bool>& is_touched = touched_[use.block];
+            if (is_touched.empty()) is_touched = touched(block);
             for (TensorId id = 0; id < static_cast<TensorId>(block.tensors.size()); ++id)
                 if (is_touched[static_cast<std::size_t>(id)])
                     use.slots[static_cast<std::size_t>(id)] = slot_of(use, block, id, stage);
@@ -312,6 +313,7 @@ class UseBinder {
     Program& program_;
     std::map<std::string, std::int64_t> scalars_;
     std::map<std::tuple<std::int32_t, std::int32_t, std::string>, Entry> entries_;  // by position
+    std::map<std::int32_t, std::vector<bool>> touched_;                             // by block
 };
 
 }  // namespace

@@ -55,8 +55,26 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
     return pair;
 }
 
+namespace {
+
+// Of an op that says its gradient itself; false: it does not.
+bool derive_as_declared(BackwardWriter& writer, const Op& op) {
+    return std::visit(
+        [&](const auto& spec) {
+            constexpr bool kDeclares = requires {
+                spec.gradient(writer, op);
+            };
+            if constexpr (kDeclares) spec.gradient(writer, op);
+            return kDeclares;
+        },
+        op.spec);
+}
+
+}  // namespace
+
 void Derivation::derive(std::size_t index) {
     const Op op = forward_.ops[index];
+    if (derive_as_declared(*this, op)) return;
     switch (op.kind()) {
         case OpKind::gemm:
             return derive_gemm(index);
@@ -83,16 +101,10 @@ void Derivation::derive(std::size_t index) {
             return derive_activation(op);
         case OpKind::qk_norm:
             return derive_qk_norm(op);
-        case OpKind::rope:
-            return derive_rope(op);
-        case OpKind::temper_queries:
-            return derive_temper(op);
         case OpKind::latent_heads:
             return derive_latent_heads(index);
         case OpKind::residual_add:
             return derive_residual(op);
-        case OpKind::add:
-            return derive_add(op);
         case OpKind::embedding:
             return derive_embedding(op);
         case OpKind::cross_entropy_sum:
@@ -108,21 +120,15 @@ void Derivation::derive(std::size_t index) {
             return derive_permute(op);
         case OpKind::unpermute:
             return derive_unpermute(op);
-        case OpKind::group_rows:
-            return derive_group_rows(op);
         case OpKind::spread_rows:
         case OpKind::spread_weights:
             return derive_spread(op);
         case OpKind::grouped_gemm:
             return derive_grouped_gemm(index);
-        case OpKind::weigh_rows:
-            return derive_weigh_rows(op);
         case OpKind::expert_bias:
             return derive_expert_bias(op);
         case OpKind::expert_activation:
             return derive_expert_activation(op);
-        case OpKind::gate_rows:
-            return derive_gate_rows(op);
         case OpKind::all_to_all_v:
             return derive_all_to_all_v(op);
         case OpKind::drop_rows:      // a dropped choice's weight has no gradient
@@ -380,16 +386,6 @@ void Derivation::derive_qk_norm(const Op& op) {
     contribute(op.reads[0], dqkv);
 }
 
-void Derivation::derive_rope(const Op& op) {
-    const TensorId dx = gradient_of(op.writes[0]);
-    emit(RopeBackward{op.as<Rope>()}, op.label, {dx}, {dx});
-}
-
-void Derivation::derive_temper(const Op& op) {
-    const TensorId dx = gradient_of(op.writes[0]);
-    emit(op.as<TemperQueries>(), op.label, {dx}, {dx});
-}
-
 // Each tensor rank has what its own heads make of the gradient of the keys' common part.
 void Derivation::derive_latent_heads(std::size_t index) {
     const Op op = forward_.ops[index];
@@ -424,13 +420,6 @@ void Derivation::derive_residual(const Op& op) {
     else if (!is_frozen(op.reads[1]))
         accumulate(EmbeddingBackward{sum.rows, sum.width, 1, sum.position_offset}, op.label,
                    {dbranch}, op.reads[1]);
-}
-
-// The sum of the branches of a parallel block: each has the gradient of the whole.
-void Derivation::derive_add(const Op& op) {
-    const TensorId dy = gradient_of(op.writes[0]);
-    for (TensorId term : op.reads)
-        contribute(term, dy);
 }
 
 void Derivation::derive_embedding(const Op& op) {

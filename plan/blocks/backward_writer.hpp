@@ -1,5 +1,5 @@
 // What the derivation of a backward block offers to derivatives that are written elsewhere: those
-// that are not one op for one op.
+// of ops that say them (`gradient` of a struct of plan/ops), and those that take many ops.
 #pragma once
 
 #include <string>

@@ -274,25 +274,19 @@ class Derivation : public BackwardWriter {
     void derive_norm(const Op& op);
     void derive_activation(const Op& op);
     void derive_qk_norm(const Op& op);
-    void derive_rope(const Op& op);
-    void derive_temper(const Op& op);
     void derive_latent_heads(std::size_t index);
     bool is_held_whole(TensorId parameter) const;
     void derive_route(const Op& op);
     void derive_permute(const Op& op);
     void derive_unpermute(const Op& op);
-    void derive_group_rows(const Op& op);
     void derive_spread(const Op& op);
     static GroupedGemm product_like(const GroupedGemm& forward, std::int64_t m, std::int64_t n,
                                     std::int64_t k, GemmProduct product);
     void derive_grouped_gemm(std::size_t index);
-    void derive_weigh_rows(const Op& op);
     void derive_expert_bias(const Op& op);
     void derive_expert_activation(const Op& op);
-    void derive_gate_rows(const Op& op);
     void derive_all_to_all_v(const Op& op);
     void derive_residual(const Op& op);
-    void derive_add(const Op& op);
     void derive_embedding(const Op& op);
     void derive_cross_entropy(std::size_t index);
     std::pair<TensorId, TensorId> join_loss(TensorId targets);

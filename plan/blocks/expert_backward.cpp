@@ -84,14 +84,6 @@ void Derivation::derive_unpermute(const Op& op) {
     contribute(returned, drows);
 }
 
-void Derivation::derive_group_rows(const Op& op) {
-    GroupRows undone = op.as<GroupRows>();
-    undone.apart = !undone.apart;
-    const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {dx}).dtype = op.dtype;
-    contribute(op.reads[0], dx);
-}
-
 void Derivation::derive_spread(const Op& op) {
     OpSpec undone = op.spec;
     if (op.is<SpreadRows>())
@@ -135,16 +127,6 @@ void Derivation::derive_grouped_gemm(std::size_t index) {
             op.label + " wgrad", {dc, input, counts}, op.reads[1]);
 }
 
-void Derivation::derive_weigh_rows(const Op& op) {
-    const WeighRows& forward = op.as<WeighRows>();
-    const TensorId dx = fresh_gradient(op.reads[0]), dweights = fresh_gradient(op.reads[1]);
-    emit(WeighRowsBackward{forward, forward.rows, forward.width}, op.label,
-         {gradient_of(op.writes[0]), need(op.reads[0]), need(op.reads[1]), need(op.reads[2])},
-         {dx, dweights});
-    contribute(op.reads[0], dx);
-    contribute(op.reads[1], dweights);
-}
-
 // The rows' gradient passes by.
 void Derivation::derive_expert_bias(const Op& op) {
     const ExpertBias& forward = op.as<ExpertBias>();
@@ -176,15 +158,6 @@ void Derivation::derive_expert_activation(const Op& op) {
          op.label, std::move(reads), writes);
     for (std::size_t i = 0; i < writes.size(); ++i)
         contribute(op.reads[i], writes[i]);
-}
-
-void Derivation::derive_gate_rows(const Op& op) {
-    const GateRows& forward = op.as<GateRows>();
-    const TensorId dx = fresh_gradient(op.reads[0]), dlogits = fresh_gradient(op.reads[1]);
-    emit(GateRowsBackward{forward.rows, forward.width}, op.label,
-         {gradient_of(op.writes[0]), need(op.reads[0]), need(op.reads[1])}, {dx, dlogits});
-    contribute(op.reads[0], dx);
-    contribute(op.reads[1], dlogits);
 }
 
 // What was sent to several comes back from each of them.

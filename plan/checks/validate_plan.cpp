@@ -72,47 +72,53 @@ class ByStep {
     }
 
   private:
-    std::vector<std::size_t> begin_;  // by step, into ids_
+    std::vector<std::uint32_t> begin_;  // by step, into ids_
     std::vector<std::int32_t> ids_;
 };
 
-// What is alive at a moment, by address. Of two that begin together the first is known.
+// What is alive at a moment, by address. Of two that begin together the first is known. Places are
+// kept: most of what comes lies where something lay before.
 class Alive {
   public:
     explicit Alive(const Program& program) : program_(program) {}
 
     void leave(std::int32_t id) {
-        const auto at = place(address_of(program_, id));
-        if (at != all_.end() && at->begin == address_of(program_, id)) all_.erase(at);
+        const std::int64_t begin = address_of(program_, id);
+        const auto at = place(begin);
+        if (at != all_.end() && at->begin == begin) at->id = kNobody;
     }
     // Whether it shares memory with another.
     bool enter(std::int32_t id) {
         const std::int64_t begin = address_of(program_, id), end = begin + bytes(id);
         auto at = place(begin);
-        const bool fresh = at == all_.end() || at->begin != begin;
-        if (fresh) at = all_.insert(at, {begin, id});
-        const auto next = std::next(at);
+        if (at == all_.end() || at->begin != begin) at = all_.insert(at, {begin, kNobody});
+        if (at->id != kNobody) return true;
+        at->id = id;
+        const auto next = std::find_if(std::next(at), all_.end(), is_taken);
         if (next != all_.end() && end > next->begin) return true;
-        if (!fresh || at == all_.begin()) return !fresh;
-        return std::prev(at)->begin + bytes(std::prev(at)->id) > begin;
+        const auto before = std::find_if(std::make_reverse_iterator(at), all_.rend(), is_taken);
+        return before != all_.rend() && before->begin + bytes(before->id) > begin;
     }
 
   private:
-    struct One {
+    static constexpr std::int32_t kNobody = -1;
+
+    struct Place {
         std::int64_t begin = 0;
-        std::int32_t id = 0;
+        std::int32_t id = kNobody;
     };
+    static bool is_taken(const Place& place) { return place.id != kNobody; }
 
     std::int64_t bytes(std::int32_t id) const {
         return program_.residents[static_cast<std::size_t>(id)].bytes;
     }
-    std::vector<One>::iterator place(std::int64_t begin) {
+    std::vector<Place>::iterator place(std::int64_t begin) {
         return std::lower_bound(all_.begin(), all_.end(), begin,
-                                [](const One& one, std::int64_t at) { return one.begin < at; });
+                                [](const Place& one, std::int64_t at) { return one.begin < at; });
     }
 
     const Program& program_;
-    std::vector<One> all_;
+    std::vector<Place> all_;
 };
 
 // Residents alive together must not share memory, and steps touch only what is alive.
@@ -142,7 +148,6 @@ void check_memory(const Program& program, Faults& faults) {
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
         const auto check_life = [&](std::int32_t id) {
-            if (id < 0) return;
             const Resident& r = program.residents[static_cast<std::size_t>(id)];
             const auto now = static_cast<std::int32_t>(s);
             if (now < r.first_step || now > r.last_step)
@@ -150,9 +155,10 @@ void check_memory(const Program& program, Faults& faults) {
                                  " outside its life");
         };
         for (std::size_t f = 0; f < kFrames; ++f)
-            check_life(step.resident(static_cast<Frame>(f)));
+            if (const std::int32_t id = step.resident(static_cast<Frame>(f)); id >= 0)
+                check_life(id);
         for (const Transfer& transfer : step.transfers)
-            check_life(transfer.resident);
+            if (transfer.resident >= 0) check_life(transfer.resident);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "plan/ir/action.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -24,10 +25,13 @@ bool read_number(std::string_view& text, std::int32_t& value) {
 }  // namespace
 
 std::string to_text(const Action& action) {
-    std::string text = std::to_string(action.stage);
-    text += kActionNames[static_cast<std::size_t>(action.kind)];
-    if (action.micro_batch >= 0) text += std::to_string(action.micro_batch);
-    return text;
+    std::array<char, 40> text;  // two numbers and a name
+    char* const past = text.data() + text.size();
+    char* end = std::to_chars(text.data(), past, action.stage).ptr;
+    const std::string_view word = kActionNames[static_cast<std::size_t>(action.kind)];
+    end = std::copy(word.begin(), word.end(), end);
+    if (action.micro_batch >= 0) end = std::to_chars(end, past, action.micro_batch).ptr;
+    return {text.data(), end};
 }
 
 std::optional<Action> parse_action(std::string_view text) {

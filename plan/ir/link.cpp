@@ -149,6 +149,7 @@ class Linker {
         out_.first_wait.resize(ops + 1);
         out_.step.resize(ops);
         out_.use.resize(ops);
+        out_.waits.reserve(ops);
     }
 
     // A step, and what its ops look up of it.
@@ -304,16 +305,17 @@ class Linker {
         ++next_;
         ++issued_[own];
         Counts& waited = waited_[own];
-        Four more{};
-        for (std::size_t s = 0; s < width; s += 4)
-            more |= four_at(&waits[s]) > four_at(&waited[s]);
-        std::array<std::uint64_t, 2> any;
-        std::memcpy(any.data(), &more, sizeof more);
-        if ((any[0] | any[1]) == 0) return;
-        for (std::size_t s = 0; s < streams_.size(); ++s)
-            if (waits[s] > waited[s])
-                out_.waits.push_back({static_cast<std::uint32_t>(waits[s]), streams_[s]});
-        raise(waited, waits);
+        for (std::size_t s = 0; s < width; s += 4) {
+            const Four more = four_at(&waits[s]) > four_at(&waited[s]);
+            std::array<std::uint64_t, 2> any;
+            std::memcpy(any.data(), &more, sizeof more);
+            if ((any[0] | any[1]) == 0) continue;
+            for (std::size_t k = s; k < s + 4; ++k) {
+                if (waits[k] <= waited[k]) continue;
+                waited[k] = waits[k];
+                out_.waits.push_back({static_cast<std::uint32_t>(waits[k]), streams_[k]});
+            }
+        }
     }
 
     void link_transfers(const Step& step) {
@@ -326,9 +328,9 @@ class Linker {
             if (!is_send(transfer.action.kind)) raise(waits, at.reads);
         }
         push(first_op_[block], own, waits, 0);
-        for (const Transfer& transfer : step.transfers) {
-            note(piece(first_piece(transfer.resident)), !is_send(transfer.action.kind), own);
-        }
+        for (const Transfer& transfer : step.transfers)
+            note(piece(first_piece(transfer.resident)), !is_send(transfer.action.kind), own,
+                 issued_[own]);
     }
 
     // A use of a block, some of whose ops may be written out.
@@ -379,18 +381,19 @@ class Linker {
             begun.scratch_ordered |= 1U << own;
             raise(waits, begun.scratch_before);
         }
+        // Noted before the op is issued: what it would wait for of itself is on its own stream.
+        const Count number = issued_[own] + 1;
         const OutsideAccess* const outside = begun.order->outside.data();
         for (std::uint32_t k = of.first_outside; k < of.end_outside; ++k) {
-            const Reached& reached = piece(piece_of(at, use, outside[k].tensor));
+            Reached& reached = piece(piece_of(at, use, outside[k].tensor));
             if (outside[k].writes)
                 before_write(reached, begun.base, waits);
             else if (reached.written)
                 before_read(reached, begun.base, waits);
+            note(reached, outside[k].writes, own, number);
         }
+        if (of.touches_scratch) note(piece(begun.scratch), true, own, number);
         push(begun.first_op + static_cast<std::uint32_t>(i), own, waits, use_index);
-        for (std::uint32_t k = of.first_outside; k < of.end_outside; ++k)
-            note(piece(piece_of(at, use, outside[k].tensor)), outside[k].writes, own);
-        if (of.touches_scratch) note(piece(begun.scratch), true, own);
         if (begun.in_turns) begun.issued[own].push_back(issued_[own]);
     }
 
@@ -463,10 +466,10 @@ class Linker {
         }
     }
 
-    // The op issued last, of stream `own`.
-    void note(Reached& reached, bool writes, std::size_t own) {
+    // The access of an op: this one of stream `own`.
+    static void note(Reached& reached, bool writes, std::size_t own, Count number) {
         reached.written |= writes;
-        (writes ? reached.writes : reached.reads)[own] = issued_[own];
+        (writes ? reached.writes : reached.reads)[own] = number;
     }
 
     const Plan& plan_;

@@ -17,29 +17,6 @@ std::string_view name(Frame frame) {
     return kNames[static_cast<std::size_t>(frame)];
 }
 
-std::int32_t Step::resident(Frame frame) const {
-    switch (frame) {
-        case Frame::stash:
-            return stash;
-        case Frame::kept:
-            return kept;
-        case Frame::deferred:
-            return deferred;
-        case Frame::received:
-            return received;
-        case Frame::input:
-            return input;
-        case Frame::output:
-            return output;
-        case Frame::stored:
-            return stored;
-        case Frame::none:
-        case Frame::resident:
-            break;
-    }
-    return -1;
-}
-
 std::string_view name(MemoryCategory category) {
     return kCategoryNames[static_cast<std::size_t>(category)];
 }

@@ -258,7 +258,28 @@ struct Step {
     std::int32_t stored = -1;
 
     // The resident that a frame is in this step, −1: none.
-    std::int32_t resident(Frame frame) const;
+    std::int32_t resident(Frame frame) const {
+        switch (frame) {
+            case Frame::stash:
+                return stash;
+            case Frame::kept:
+                return kept;
+            case Frame::deferred:
+                return deferred;
+            case Frame::received:
+                return received;
+            case Frame::input:
+                return input;
+            case Frame::output:
+                return output;
+            case Frame::stored:
+                return stored;
+            case Frame::none:
+            case Frame::resident:
+                break;
+        }
+        return -1;
+    }
     std::int32_t resident(const Slot& slot) const {
         return slot.frame == Frame::resident ? slot.resident : resident(slot.frame);
     }

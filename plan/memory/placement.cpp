@@ -21,7 +21,11 @@ class Shelves {
         std::int64_t offset = 0;
         for (const Shelf& shelf : shelves_) {
             if (shelf.offset >= offset + life.bytes) break;
-            offset = std::max(offset, end_beside(shelf, life));
+            // Placed in order of birth, none but a shelf's newest can live within `life`.
+            if (shelf.newest.first > life.first)
+                offset = std::max(offset, end_beside(shelf, life));
+            else if (shelf.newest.last >= life.first)
+                offset = std::max(offset, shelf.offset + shelf.newest.bytes);
         }
         return offset;
     }
@@ -32,13 +36,15 @@ class Shelves {
             std::lower_bound(shelves_.begin(), shelves_.end(), offset,
                              [](const Shelf& other, std::int64_t at) { return other.offset < at; });
         if (shelf == shelves_.end() || shelf->offset != offset)
-            shelf = shelves_.insert(shelf, {offset, {}});
+            shelf = shelves_.insert(shelf, {offset, {}, {}});
         shelf->lives.insert(first_after(*shelf, life), life);
+        shelf->newest = shelf->lives.back();
     }
 
   private:
     struct Shelf {
         std::int64_t offset = 0;
+        Lifetime newest;  // of `lives`
         std::vector<Lifetime> lives;
     };
 
@@ -52,9 +58,6 @@ class Shelves {
 
     // Where the largest of those that live at some time within `life` ends; 0: none does.
     static std::int64_t end_beside(const Shelf& shelf, const Lifetime& life) {
-        // In order of birth always so.
-        if (const Lifetime& newest = shelf.lives.back(); newest.first <= life.first)
-            return newest.last < life.first ? 0 : shelf.offset + newest.bytes;
         std::int64_t end = 0;
         for (auto other = first_after(shelf, life);
              other != shelf.lives.begin() && (--other)->last >= life.first;)
@@ -85,6 +88,7 @@ std::optional<Placement> first_fit(const std::vector<Lifetime>& lifetimes, const
 // One above the other, in order of birth.
 Placement stack(const std::vector<Lifetime>& lifetimes) {
     Placement placement;
+    placement.offsets.reserve(lifetimes.size());
     for (const Lifetime& life : lifetimes) {
         placement.offsets.push_back(placement.bytes);
         placement.bytes += life.bytes;
@@ -145,7 +149,9 @@ Placement place(const std::vector<Lifetime>& lifetimes) {
         if (best.bytes == least) return;
         if (auto other = in_order(lifetimes, before, best.bytes)) best = std::move(*other);
     };
-    try_other([](const Lifetime&, const Lifetime&) { return false; });  // birth, none apart
+    // Birth, none apart: `best` already where none is.
+    if (std::any_of(lifetimes.begin(), lifetimes.end(), [](const Lifetime& l) { return l.apart; }))
+        try_other([](const Lifetime&, const Lifetime&) { return false; });
     try_other([](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
     // Backwards in time among those of a size: of zero-bubble schedules by far the best.
     try_other([](const Lifetime& a, const Lifetime& b) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 
 namespace orrery::plan {
 
@@ -137,3 +137,15 @@ struct Shift {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_COMMUNICATION_OPS(OP)  \
+    OP(all_reduce, AllReduce)         \
+    OP(all_gather, AllGather)         \
+    OP(reduce_scatter, ReduceScatter) \
+    OP(broadcast, Broadcast)          \
+    OP(exchange, Exchange)            \
+    OP(all_to_all, AllToAll)          \
+    OP(all_to_all_v, AllToAllV)       \
+    OP(shift, Shift)
+// clang-format on

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 
 namespace orrery::plan {
 
@@ -75,3 +75,11 @@ struct WriteDisk {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_COPY_OPS(OP)          \
+    OP(copy_to_device, CopyToDevice) \
+    OP(copy_to_host, CopyToHost)     \
+    OP(read_disk, ReadDisk)          \
+    OP(write_disk, WriteDisk)
+// clang-format on

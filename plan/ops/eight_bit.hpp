@@ -3,7 +3,7 @@
 
 #include "plan/ops/experts.hpp"
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 
 namespace orrery::plan {
 
@@ -187,3 +187,15 @@ struct SpreadAmaxes {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_EIGHT_BIT_OPS(OP)      \
+    OP(amax, Amax)                    \
+    OP(quantize, Quantize)            \
+    OP(amax_rows, AmaxRows)           \
+    OP(quantize_rows, QuantizeRows)   \
+    OP(transpose, Transpose)          \
+    OP(update_scales, UpdateScales)   \
+    OP(collect_amaxes, CollectAmaxes) \
+    OP(spread_amaxes, SpreadAmaxes)
+// clang-format on

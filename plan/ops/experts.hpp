@@ -445,6 +445,15 @@ struct GroupRows : ExpertRows {
         v.reads("counts", ranks * experts);
         v.writes("output", rows * width);
     }
+    template <typename Writer, typename Op>
+    void gradient(Writer& w, const Op& op) const {
+        GroupRows undone = *this;
+        undone.apart = !apart;
+        const auto dx = w.fresh_gradient(op.reads[0]);
+        const auto dy = w.gradient_of(op.writes[0]);
+        w.emit(undone, op.label, {dy, w.need(op.reads[1])}, {dx}).dtype = op.dtype;
+        w.contribute(op.reads[0], dx);
+    }
     bool operator==(const GroupRows&) const = default;
 };
 
@@ -515,28 +524,6 @@ struct SpreadWeights : SpreadFields {
     bool operator==(const SpreadWeights&) const = default;
 };
 
-// Where experts read weighed rows, in place of their results being weighed (Llama 4).
-struct WeighRows : ExpertRows {
-    static constexpr std::string_view kDoc = "each row times its weight";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &WeighRows::rows);
-        v.size("width", &WeighRows::width);
-        ExpertRows::fields<WeighRows>(v);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("input", rows, width);
-        v.reads("weights", rows);
-        v.reads("counts", ranks * experts);
-        v.writes("output", rows * width);
-    }
-    bool operator==(const WeighRows&) const = default;
-};
-
 struct WeighRowsBackward : ExpertRows {
     static constexpr std::string_view kDoc = "its gradients: of the rows, of their weights";
     static constexpr OpFamily kFamily = OpFamily::memory;
@@ -558,6 +545,37 @@ struct WeighRowsBackward : ExpertRows {
         v.writes("dweights", rows);
     }
     bool operator==(const WeighRowsBackward&) const = default;
+};
+
+// Where experts read weighed rows, in place of their results being weighed (Llama 4).
+struct WeighRows : ExpertRows {
+    static constexpr std::string_view kDoc = "each row times its weight";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &WeighRows::rows);
+        v.size("width", &WeighRows::width);
+        ExpertRows::fields<WeighRows>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("weights", rows);
+        v.reads("counts", ranks * experts);
+        v.writes("output", rows * width);
+    }
+    template <typename Writer, typename Op>
+    void gradient(Writer& w, const Op& op) const {
+        const auto dx = w.fresh_gradient(op.reads[0]), dweights = w.fresh_gradient(op.reads[1]);
+        const auto dy = w.gradient_of(op.writes[0]);
+        w.emit(WeighRowsBackward{*this, rows, width}, op.label,
+               {dy, w.need(op.reads[0]), w.need(op.reads[1]), w.need(op.reads[2])}, {dx, dweights});
+        w.contribute(op.reads[0], dx);
+        w.contribute(op.reads[1], dweights);
+    }
+    bool operator==(const WeighRows&) const = default;
 };
 
 // A gemm (plan/ops/matrix.hpp) per local expert over its rows; matrices of experts lie one after
@@ -722,27 +740,6 @@ struct ExpertActivateBackward : ExpertRows {
     bool operator==(const ExpertActivateBackward&) const = default;
 };
 
-// Of what every token goes through beside its experts, in Qwen2-MoE (Yang et al. 2024, arXiv
-// 2407.10671, section 2.2.2).
-struct GateRows {
-    static constexpr std::string_view kDoc = "each row times the sigmoid of its logit";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &GateRows::rows);
-        v.size("width", &GateRows::width);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("input", rows, width);
-        v.reads("logits", rows);
-        v.writes("output", rows * width);
-    }
-    bool operator==(const GateRows&) const = default;
-};
-
 struct GateRowsBackward {
     static constexpr std::string_view kDoc = "its gradients: of the rows, of their logits";
     static constexpr OpFamily kFamily = OpFamily::memory;
@@ -764,4 +761,60 @@ struct GateRowsBackward {
     bool operator==(const GateRowsBackward&) const = default;
 };
 
+// Of what every token goes through beside its experts, in Qwen2-MoE (Yang et al. 2024, arXiv
+// 2407.10671, section 2.2.2).
+struct GateRows {
+    static constexpr std::string_view kDoc = "each row times the sigmoid of its logit";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &GateRows::rows);
+        v.size("width", &GateRows::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("logits", rows);
+        v.writes("output", rows * width);
+    }
+    template <typename Writer, typename Op>
+    void gradient(Writer& w, const Op& op) const {
+        const auto dx = w.fresh_gradient(op.reads[0]), dlogits = w.fresh_gradient(op.reads[1]);
+        const auto dy = w.gradient_of(op.writes[0]);
+        w.emit(GateRowsBackward{rows, width}, op.label,
+               {dy, w.need(op.reads[0]), w.need(op.reads[1])}, {dx, dlogits});
+        w.contribute(op.reads[0], dx);
+        w.contribute(op.reads[1], dlogits);
+    }
+    bool operator==(const GateRows&) const = default;
+};
+
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_EXPERT_OPS(OP)                              \
+    OP(route, Route)                                       \
+    OP(route_backward, RouteBackward)                      \
+    OP(drop_rows, DropRows)                                \
+    OP(count_choices, CountChoices)                        \
+    OP(balance_gradient, BalanceGradient)                  \
+    OP(load_gradient, LoadGradient)                        \
+    OP(router_z_gradient, RouterZGradient)                 \
+    OP(choose_ranks, ChooseRanks)                          \
+    OP(permute, Permute)                                   \
+    OP(unpermute, Unpermute)                               \
+    OP(group_rows, GroupRows)                              \
+    OP(spread_rows, SpreadRows)                            \
+    OP(spread_weights, SpreadWeights)                      \
+    OP(weigh_rows, WeighRows)                              \
+    OP(weigh_rows_backward, WeighRowsBackward)             \
+    OP(grouped_gemm, GroupedGemm)                          \
+    OP(expert_bias, ExpertBias)                            \
+    OP(expert_bias_backward, ExpertBiasBackward)           \
+    OP(expert_activation, ExpertActivate)                  \
+    OP(expert_activation_backward, ExpertActivateBackward) \
+    OP(gate_rows, GateRows)                                \
+    OP(gate_rows_backward, GateRowsBackward)
+// clang-format on

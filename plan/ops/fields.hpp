@@ -7,8 +7,12 @@
 //         v.part(&Rope::scaling);           where it is not the default; a struct of such
 //     }
 //
-// // in the order of their text form. Sizes Sizes and extents are integers; numbers may be
-// integers, doubles, bools, or enums with a Spelling.
+// in the order of their text form. Sizes and extents are integers; numbers may be integers,
+// doubles, bools, or enums with a Spelling. Its operands are declared likewise
+// (plan/ops/operands.hpp), and its gradient where that is one op, or none, to whoever derives a
+// backward block (plan/blocks/backward_writer.hpp):
+//
+//     template <typename Writer, typename Op> void gradient(Writer& w, const Op& op) const;
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 // have no positions; the last `rotary_dim` have, and those of keys are one row for all heads.
 #pragma once
 
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 #include "plan/ops/positions.hpp"
 
 namespace orrery::plan {
@@ -76,3 +76,9 @@ struct LatentHeadsBackward : LatentHeadsFields {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_LATENT_OPS(OP)                      \
+    OP(latent_heads, LatentHeads)                  \
+    OP(latent_heads_backward, LatentHeadsBackward)
+// clang-format on

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 #include "plan/ops/words.hpp"
 
 namespace orrery::plan {
@@ -143,3 +143,12 @@ struct CrossEntropyBackward {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_LOSS_OPS(OP)                          \
+    OP(cross_entropy_max, CrossEntropyMax)           \
+    OP(cross_entropy_sum, CrossEntropySum)           \
+    OP(cross_entropy_join, CrossEntropyJoin)         \
+    OP(cross_entropy, CrossEntropy)                  \
+    OP(cross_entropy_backward, CrossEntropyBackward)
+// clang-format on

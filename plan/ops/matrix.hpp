@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 
 namespace orrery::plan {
 
@@ -167,3 +167,9 @@ struct BatchedGemm {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_MATRIX_OPS(OP)     \
+    OP(gemm, Gemm)                \
+    OP(batched_gemm, BatchedGemm)
+// clang-format on

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/ops/fields.hpp"
-#include "plan/ops/op_kind.hpp"
+#include "plan/ops/op_family.hpp"
 
 namespace orrery::plan {
 
@@ -158,3 +158,13 @@ struct AdamW {
 };
 
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_OPTIMIZER_OPS(OP)           \
+    OP(gradient_norm, GradientNorm)        \
+    OP(unscale, Unscale)                   \
+    OP(update_loss_scale, UpdateLossScale) \
+    OP(loss_share, LossShare)              \
+    OP(judge_loss, JudgeLoss)              \
+    OP(adamw, AdamW)
+// clang-format on

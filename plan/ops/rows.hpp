@@ -2,9 +2,69 @@
 #pragma once
 
 #include "plan/ops/attention.hpp"
-#include "plan/ops/words.hpp"
 
 namespace orrery::plan {
+
+// Of the elements of rows of this width; width 0: of the maps of samples and heads of attention.
+struct Dropout {
+    static constexpr std::string_view kDoc =
+        "zeroes elements by counted random numbers, and scales up the rest";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+    Drop drop{};
+    std::int64_t width = 0;
+    std::int64_t heads = 0;
+    std::int64_t total_heads = 0;
+    std::int64_t sequence = 0;  // of maps
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &Dropout::elements);
+        v.part(&Dropout::drop);
+        v.number("width", &Dropout::width);
+        v.number("heads", &Dropout::heads);
+        v.number("total_heads", &Dropout::total_heads);
+        v.number("sequence", &Dropout::sequence);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", elements);
+        v.may_read("dropout key", 1);
+        v.writes("output", elements);
+        v.may_write("dropout mask", elements);
+    }
+    bool operator==(const Dropout&) const = default;
+};
+
+struct DropoutBackward {
+    static constexpr std::string_view kDoc =
+        "its gradient, by its mask or by the same random numbers";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+    Drop drop{};
+    std::int64_t width = 0;
+    std::int64_t heads = 0;
+    std::int64_t total_heads = 0;
+    std::int64_t sequence = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &DropoutBackward::elements);
+        v.part(&DropoutBackward::drop);
+        v.number("width", &DropoutBackward::width);
+        v.number("heads", &DropoutBackward::heads);
+        v.number("total_heads", &DropoutBackward::total_heads);
+        v.number("sequence", &DropoutBackward::sequence);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", elements);
+        v.may_read("dropout mask", elements);
+        v.may_read("dropout key", 1);
+        v.writes("dinput", elements);
+    }
+    bool operator==(const DropoutBackward&) const = default;
+};
 
 struct Normalize {
     static constexpr std::string_view kDoc =
@@ -146,244 +206,14 @@ struct ActivateBackward {
     bool operator==(const ActivateBackward&) const = default;
 };
 
-struct ResidualAdd {
-    static constexpr std::string_view kDoc =
-        "residual + dropout(branch + biases); or a table of positions in the place of the residual";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-    Drop drop{};
-    std::int64_t position_offset = 0;  // rows of a table of positions before the first
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &ResidualAdd::rows);
-        v.size("width", &ResidualAdd::width);
-        v.part(&ResidualAdd::drop);
-        v.number("position_offset", &ResidualAdd::position_offset);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("branch", rows, width);
-        v.may_read("residual", rows * width);
-        v.may_read("bias", width);
-        v.may_read("bias", width);
-        v.may_read("positions", width);
-        if (drop.rate > 0) v.may_read("dropout key", 1);
-        v.writes("output", rows * width);
-        if (drop.rate > 0) v.may_write("dropout mask", rows * width);
-    }
-    bool operator==(const ResidualAdd&) const = default;
-};
-
-// The sum is rounded to its own type before it is normed, so that both come out as they do apart.
-struct ResidualNormalize {
-    static constexpr std::string_view kDoc =
-        "a residual_add and the norm of its sum, which is not read again (flash-attention's "
-        "dropout_add_layer_norm, Liger's fused add RMSNorm)";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-    Drop drop{};
-    bool centred = true;
-    double epsilon = 1e-5;
-    double weight_offset = 0;
-
-    ResidualAdd sum() const { return {rows, width, drop}; }
-    Normalize norm() const { return {rows, width, centred, epsilon, weight_offset}; }
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &ResidualNormalize::rows);
-        v.size("width", &ResidualNormalize::width);
-        v.part(&ResidualNormalize::drop);
-        v.number("centred", &ResidualNormalize::centred);
-        v.number("epsilon", &ResidualNormalize::epsilon);
-        v.number("weight_offset", &ResidualNormalize::weight_offset);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("branch", rows, width);
-        v.reads("residual", rows * width);
-        v.reads("weight", width);
-        if (centred) v.reads("norm bias", width);
-        v.may_read("bias", width);
-        v.may_read("bias", width);
-        if (drop.rate > 0) v.may_read("dropout key", 1);
-        v.writes("sum", rows * width);
-        v.writes("output", rows * width);
-        v.writes("statistics", rows * (centred ? 2 : 1));
-        if (drop.rate > 0) v.may_write("dropout mask", rows * width);
-    }
-    bool operator==(const ResidualNormalize&) const = default;
-};
-
-// Of the elements of rows of this width; width 0: of the maps of samples and heads of attention.
-struct Dropout {
-    static constexpr std::string_view kDoc =
-        "zeroes elements by counted random numbers, and scales up the rest";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t elements = 0;
-    Drop drop{};
-    std::int64_t width = 0;
-    std::int64_t heads = 0;
-    std::int64_t total_heads = 0;
-    std::int64_t sequence = 0;  // of maps
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("elements", &Dropout::elements);
-        v.part(&Dropout::drop);
-        v.number("width", &Dropout::width);
-        v.number("heads", &Dropout::heads);
-        v.number("total_heads", &Dropout::total_heads);
-        v.number("sequence", &Dropout::sequence);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("input", elements);
-        v.may_read("dropout key", 1);
-        v.writes("output", elements);
-        v.may_write("dropout mask", elements);
-    }
-    bool operator==(const Dropout&) const = default;
-};
-
-struct DropoutBackward {
-    static constexpr std::string_view kDoc =
-        "its gradient, by its mask or by the same random numbers";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t elements = 0;
-    Drop drop{};
-    std::int64_t width = 0;
-    std::int64_t heads = 0;
-    std::int64_t total_heads = 0;
-    std::int64_t sequence = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("elements", &DropoutBackward::elements);
-        v.part(&DropoutBackward::drop);
-        v.number("width", &DropoutBackward::width);
-        v.number("heads", &DropoutBackward::heads);
-        v.number("total_heads", &DropoutBackward::total_heads);
-        v.number("sequence", &DropoutBackward::sequence);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("doutput", elements);
-        v.may_read("dropout mask", elements);
-        v.may_read("dropout key", 1);
-        v.writes("dinput", elements);
-    }
-    bool operator==(const DropoutBackward&) const = default;
-};
-
-struct Add {
-    static constexpr std::string_view kDoc = "the sum of two tensors, of any element types";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &Add::rows);
-        v.size("width", &Add::width);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("a", rows * width);
-        v.reads("b", rows * width);
-        v.writes("sum", rows * width);
-    }
-    bool operator==(const Add&) const = default;
-};
-
-struct BiasGradient {
-    static constexpr std::string_view kDoc = "sums of columns";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &BiasGradient::rows);
-        v.size("width", &BiasGradient::width);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("doutput", rows * width);
-        v.writes("dbias", width);
-    }
-    bool operator==(const BiasGradient&) const = default;
-};
-
-struct Embedding {
-    static constexpr std::string_view kDoc =
-        "looks tokens up in the rank's rows of the table; 0 where another has them";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-    double scale = 1;
-    std::int64_t ahead = 0;  // looks up what comes so many tokens later
-    WordShares words{};
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &Embedding::rows);
-        v.size("width", &Embedding::width);
-        v.number("scale", &Embedding::scale);
-        v.number("ahead", &Embedding::ahead);
-        v.part(&Embedding::words);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("tokens", rows);
-        v.reads("table", 1, width);
-        v.writes("output", rows * width);
-    }
-    bool operator==(const Embedding&) const = default;
-};
-
-struct EmbeddingBackward {
-    static constexpr std::string_view kDoc =
-        "adds gradients to the rows that were looked up, by token or by position";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t rows = 0, width = 0;
-    double scale = 1;
-    std::int64_t position_offset = 0;
-    WordShares words{};
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("rows", &EmbeddingBackward::rows);
-        v.size("width", &EmbeddingBackward::width);
-        v.number("scale", &EmbeddingBackward::scale);
-        v.number("position_offset", &EmbeddingBackward::position_offset);
-        v.part(&EmbeddingBackward::words);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("doutput", rows, width);
-        v.may_read("tokens", rows);
-        v.writes("dtable", width);
-    }
-    bool operator==(const EmbeddingBackward&) const = default;
-};
-
-struct Cast {
-    static constexpr std::string_view kDoc =
-        "a copy of another element type; of eight bits with scales";
-    static constexpr OpFamily kFamily = OpFamily::memory;
-    std::int64_t elements = 0;
-
-    template <typename V>
-    static void fields(V&& v) {
-        v.size("elements", &Cast::elements);
-    }
-    template <typename V>
-    void operands(V&& v) const {
-        v.reads("input", elements);
-        v.may_read("scales", 1);
-        v.writes("output", elements);
-        v.may_write("scales", 1);
-    }
-    bool operator==(const Cast&) const = default;
-};
-
 }  // namespace orrery::plan
+
+// clang-format off
+#define ORRERY_ROW_OPS(OP)                    \
+    OP(dropout, Dropout)                      \
+    OP(dropout_backward, DropoutBackward)     \
+    OP(norm, Normalize)                       \
+    OP(norm_backward, NormalizeBackward)      \
+    OP(activation, Activate)                  \
+    OP(activation_backward, ActivateBackward)
+// clang-format on

@@ -7,17 +7,8 @@
 #include <type_traits>
 #include <variant>
 
-#include "plan/ops/attention.hpp"
-#include "plan/ops/communication.hpp"
-#include "plan/ops/copies.hpp"
-#include "plan/ops/eight_bit.hpp"
-#include "plan/ops/experts.hpp"
-#include "plan/ops/latent.hpp"
-#include "plan/ops/loss.hpp"
-#include "plan/ops/matrix.hpp"
+#include "plan/ops/op_kind.hpp"
 #include "plan/ops/operands.hpp"
-#include "plan/ops/optimizer.hpp"
-#include "plan/ops/rows.hpp"
 
 namespace orrery::plan {
 namespace detail {

@@ -14,12 +14,11 @@ std::int32_t BlockLibrary::add(Block block) {
 
 std::int32_t ProgramBuilder::add_resident(std::string name, MemoryCategory category,
                                           std::int64_t bytes) {
-    Resident resident;
+    Resident& resident = program.residents.emplace_back();
     resident.name = std::move(name);
     resident.category = category;
     resident.bytes = bytes;
     resident.first_step = -1;  // persistent, until who binds steps says otherwise
-    program.residents.push_back(std::move(resident));
     return static_cast<std::int32_t>(program.residents.size() - 1);
 }
 

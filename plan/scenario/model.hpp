@@ -47,7 +47,7 @@ struct SoftmaxAttention {
     Latents latents;
     std::int64_t window = 0;  // tokens that a query sees, its own with them; 0: all
     std::int64_t chunk = 0;   // … of the chunk of so many tokens that it is in; 0: no chunks
-    // Queries grow with their position, once in so many (plan/ops/attention.hpp); 0: they do not.
+    // Queries grow with their position, once in so many (plan/ops/heads.hpp); 0: they do not.
     std::int64_t temper_floor = 0;
     double temper_scale = 0;
     std::int64_t rotary_dim = 0;  // elements of each head that rotary positions turn; 0: none

@@ -93,9 +93,10 @@ std::string to_csv(const std::vector<std::vector<LoweredStep>>& rows) {
     std::string text;
     for (const auto& row : rows) {
         std::string line;
-        for (const LoweredStep& step : row)
-            for (const Action& action : step.actions)
-                append(line, action);
+        for (const LoweredStep& step : row) {
+            append(line, step.action);
+            if (step.with) append(line, *step.with);
+        }
         text += line + '\n';
     }
     return text;

@@ -348,13 +348,14 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
     std::vector<std::vector<LoweredStep>> lowered(rows.size());
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
         const auto& row = rows[rank];
+        lowered[rank].reserve(row.size());
         for (std::size_t i = 0; i < row.size(); ++i) {
-            LoweredStep step{{row[i]}, beside.count(row[i]) > 0};
-            if (is_transfer(row[i].kind) && leads[row[i]]) {
-                step.actions.push_back(row[++i]);
-                if (!is_send(step.actions[0].kind)) std::swap(step.actions[0], step.actions[1]);
-            }
-            lowered[rank].push_back(std::move(step));
+            LoweredStep& step = lowered[rank].emplace_back();
+            step.action = row[i];
+            step.beside_last = beside.count(row[i]) > 0;
+            if (!is_transfer(row[i].kind) || !leads[row[i]]) continue;
+            step.with = row[++i];
+            if (!is_send(step.action.kind)) std::swap(step.action, *step.with);
         }
     }
     return lowered;

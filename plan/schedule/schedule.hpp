@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,8 +90,9 @@ Timeline unit_timeline(const Schedule& schedule);
 // what both need is there when the first could begin: no transfer stands between them, and none of
 // what they make leaves before both have ended.
 struct LoweredStep {
-    std::vector<Action> actions;
-    bool beside_last = false;  // the second of a pair
+    Action action;
+    std::optional<Action> with;  // of an exchange: the transfer that is issued with it
+    bool beside_last = false;    // the second of a pair
     bool operator==(const LoweredStep&) const = default;
 };
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,

@@ -64,6 +64,7 @@ __global__ void activation_backward_kernel(ActivationBackward op) {
 }  // namespace
 
 void activation(const Activation& op, cudaStream_t stream) {
+    check_types({op.x, op.y, op.up});
     with_at_once(op.width, {op.x, op.y, op.up}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("activation", activation_kernel<kAtOnce>, rows_grid<kAtOnce>(op.rows, op.width),
@@ -72,6 +73,7 @@ void activation(const Activation& op, cudaStream_t stream) {
 }
 
 void activation_backward(const ActivationBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.told_by, op.dx, op.up});
     with_at_once(op.width, {op.dy, op.told_by, op.dx, op.up}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("activation_backward", activation_backward_kernel<kAtOnce>,

@@ -119,6 +119,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_kernel(Attention 
 }  // namespace
 
 void attention(const Attention& op, cudaStream_t stream) {
+    check_types({op.qkv, op.context, op.lse, op.keys.kv, op.sums, op.scores.sinks});
     if (attention_on_tensor_cores(op, stream)) return;
     with_tile("attention", op, [&](auto tile) {
         using T = decltype(tile);

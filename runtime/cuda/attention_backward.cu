@@ -269,6 +269,8 @@ __global__ void sink_gradient_kernel(AttentionBackward op) {
 }  // namespace
 
 void attention_backward(const AttentionBackward& op, ScratchMemory& scratch, cudaStream_t stream) {
+    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv, op.keys.kv, op.dq, op.dkv,
+                 op.scores.sinks, op.dsinks});
     if (op.scores.sinks)
         launch("attention_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
                stream, op);

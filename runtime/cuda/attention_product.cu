@@ -116,6 +116,7 @@ Product product_of(const AttentionProduct& op) {
 }  // namespace
 
 void attention_product(const AttentionProduct& op, cudaStream_t stream) {
+    check_types({op.qkv, op.maps, op.context, op.dqkv});
     const Product product = product_of(op);
     const std::int64_t down = (product.m + kTile - 1) / kTile;
     const std::int64_t across = (product.n + kTile - 1) / kTile;

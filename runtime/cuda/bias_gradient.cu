@@ -30,6 +30,7 @@ void add_parts(const RowParts& parts, std::int64_t width, const Buffer& to, bool
 }
 
 void bias_gradient(const BiasGradient& op, ScratchMemory& scratch, cudaStream_t stream) {
+    check_types({op.dy, op.dbias});
     const RowParts parts = row_parts(op.rows, op.width, scratch);
     launch("bias_gradient", bias_gradient_kernel, column_grid(op.width, parts), stream, op, parts);
     add_parts(parts, op.width, op.dbias, op.accumulate, stream);

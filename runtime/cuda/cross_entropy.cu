@@ -123,6 +123,7 @@ __global__ void backward_kernel(CrossEntropyBackward op) {
 }  // namespace
 
 void cross_entropy_max(const CrossEntropyMax& op, cudaStream_t stream) {
+    check_types({op.logits, op.largest});
     with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cross_entropy_max", max_kernel<kAtOnce>,
@@ -131,6 +132,7 @@ void cross_entropy_max(const CrossEntropyMax& op, cudaStream_t stream) {
 }
 
 void cross_entropy_sum(const CrossEntropySum& op, cudaStream_t stream) {
+    check_types({op.logits, op.largest, op.sums});
     with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cross_entropy_sum", sum_kernel<kAtOnce>,
@@ -139,14 +141,17 @@ void cross_entropy_sum(const CrossEntropySum& op, cudaStream_t stream) {
 }
 
 void cross_entropy_join(const CrossEntropyJoin& op, cudaStream_t stream) {
+    check_types({op.part_sums, op.part_largest, op.sums, op.largest});
     launch("cross_entropy_join", join_kernel, {blocks_of_threads(op.rows)}, stream, op);
 }
 
 void cross_entropy(const CrossEntropy& op, cudaStream_t stream) {
+    check_types({op.sums, op.loss});
     launch("cross_entropy", loss_kernel, {1}, stream, op);
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& op, cudaStream_t stream) {
+    check_types({op.largest, op.sums, op.logits});
     with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cross_entropy_backward", backward_kernel<kAtOnce>,

@@ -254,6 +254,7 @@ void make_scales(const Quantize& op, int which, cudaStream_t stream) {
 }  // namespace
 
 void amax(const Amax& op, cudaStream_t stream) {
+    check_types({op.x, op.largest});
     const auto bytes = static_cast<std::size_t>(op.matrices) * sizeof(float);
     if (!op.accumulate)
         check(cudaMemsetAsync(op.largest.data, 0, bytes, stream), "largest magnitudes of 0");
@@ -261,11 +262,13 @@ void amax(const Amax& op, cudaStream_t stream) {
 }
 
 void update_scales(const UpdateScales& op, cudaStream_t stream) {
+    check_types({op.history, op.noted});
     ORRERY_CHECK(op.steps <= kMostSteps, "a history that a block of threads holds");
     launch("update_scales", update_scales_kernel, {blocks_for(op.matrices)}, stream, op);
 }
 
 void quantize(const Quantize& op, cudaStream_t stream) {
+    check_types({op.x, op.largest});
     if (op.largest)
         launch("quantize", given_scales_kernel, {blocks_of_threads(op.matrices)}, stream, op);
     else

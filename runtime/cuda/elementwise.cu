@@ -92,6 +92,7 @@ __global__ void add_bias_kernel(Gemm op) {
 }  // namespace
 
 void add(const Add& op, cudaStream_t stream) {
+    if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
     if (op.y.dtype == plan::DType::fp64)
         return launch("add", add_wide_kernel, {blocks_of_threads(op.elements)}, stream, op);
     with_at_once(op.elements, {op.a, op.b, op.y}, [&](auto at_once) {
@@ -101,10 +102,14 @@ void add(const Add& op, cudaStream_t stream) {
 }
 
 void cast(const Cast& op, cudaStream_t stream) {
+    const bool packs = op.y.dtype == plan::DType::fp8_e4m3;
+    if (packs || op.x.dtype == plan::DType::fp8_e4m3) {
+        check_types({packs ? op.x : op.y});
+        return packs ? pack(op, stream) : unpack(op, stream);
+    }
+    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
     if (op.y.dtype == plan::DType::fp64)
         return launch("cast", cast_wide_kernel, {blocks_of_threads(op.elements)}, stream, op);
-    if (op.y.dtype == plan::DType::fp8_e4m3) return pack(op, stream);
-    if (op.x.dtype == plan::DType::fp8_e4m3) return unpack(op, stream);
     with_at_once(op.elements, {op.x, op.y}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cast", cast_kernel<kAtOnce>, {blocks_of_threads(op.elements / kAtOnce)}, stream,
@@ -113,19 +118,23 @@ void cast(const Cast& op, cudaStream_t stream) {
 }
 
 void rearrange(const Rearrange& op, cudaStream_t stream) {
+    check_types({op.from, op.to});
     launch("rearrange", rearrange_kernel, {blocks_of_threads(op.counts[0] * op.counts[1] * op.run)},
            stream, op);
 }
 
 void fill(const Fill& op, cudaStream_t stream) {
+    if (!all_wide({op.x})) check_types({op.x});
     launch("fill", fill_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 
 void dropout(const Dropout& op, cudaStream_t stream) {
+    check_types({op.x, op.y});
     launch("dropout", dropout_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 
 void dropout_backward(const DropoutBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.dx});
     launch("dropout_backward", dropout_backward_kernel, {blocks_of_threads(op.elements)}, stream,
            op);
 }

@@ -89,10 +89,12 @@ __global__ void embedding_backward_kernel(EmbeddingBackward op) {
 }  // namespace
 
 void embedding(const Embedding& op, cudaStream_t stream) {
+    check_types({op.table, op.y});
     launch("embedding", embedding_kernel, {blocks_for(op.rows)}, stream, op);
 }
 
 void embedding_backward(const EmbeddingBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.dtable});
     launch("embedding_backward", embedding_backward_kernel,
            {blocks_for(op.part.rows), kThreads, sizeof(FoundSpace)}, stream, op);
 }

@@ -211,6 +211,10 @@ OrderedChoices order_choices(const std::int32_t* choice, std::int64_t choices, s
 }
 
 void permute(const Permute& op, ScratchMemory& memory, cudaStream_t stream) {
+    // Rows are copied whatever they are: choices, too.
+    check_types({op.weights, op.permuted_weights});
+    ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
+    if (op.capacity > 0) check_types({op.y});
     const ChoiceOrder order =
         order_choices(op.choice, op.rows * op.chosen, 0, op.experts, op.capacity, 0, memory, stream)
             .order;
@@ -221,6 +225,7 @@ void permute(const Permute& op, ScratchMemory& memory, cudaStream_t stream) {
 }
 
 void unpermute(const Unpermute& op, ScratchMemory& memory, cudaStream_t stream) {
+    check_types({op.returned, op.returned_dweights, op.y, op.dweights});
     const ChoiceOrder order = order_choices(op.choice, op.rows * op.chosen, 0, op.places.experts,
                                             op.capacity, 0, memory, stream)
                                   .order;
@@ -230,12 +235,14 @@ void unpermute(const Unpermute& op, ScratchMemory& memory, cudaStream_t stream) 
 }
 
 void group_rows(const GroupRows& op, cudaStream_t stream) {
+    ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
     launch("group_rows", group_rows_kernel,
            {blocks_for(op.places.ranks * op.places.local() * kSlices)}, stream, op,
            op.width * plan::size_bytes(op.x.dtype));
 }
 
 void spread_rows(const SpreadRows& op, ScratchMemory& memory, cudaStream_t stream) {
+    check_types({op.x, op.y});
     const ChoiceOrder order = order_of(op, memory, stream);
     if (op.apart)
         launch("spread_rows back", sum_spread_kernel, {blocks_for(op.copies)}, stream, op, order);
@@ -245,6 +252,7 @@ void spread_rows(const SpreadRows& op, ScratchMemory& memory, cudaStream_t strea
 }
 
 void spread_weights(const SpreadWeights& op, ScratchMemory& memory, cudaStream_t stream) {
+    check_types({op.x, op.y});
     const ChoiceOrder order = order_of(op, memory, stream);
     launch("spread_weights", spread_weights_kernel, {blocks_of_threads(op.copies * op.chosen)},
            stream, op, order);

@@ -196,6 +196,7 @@ __global__ void gate_rows_backward_kernel(GateRowsBackward op) {
 }  // namespace
 
 void expert_activation(const ExpertActivation& op, cudaStream_t stream) {
+    check_types({op.x, op.weights, op.y});
     with_at_once(op.width, {op.x, op.y}, [&](auto at_once) {
         launch("expert_activation", expert_activation_kernel<decltype(at_once)::value>,
                grid_for(op.places), stream, op);
@@ -203,6 +204,7 @@ void expert_activation(const ExpertActivation& op, cudaStream_t stream) {
 }
 
 void expert_activation_backward(const ExpertActivationBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.x, op.weights, op.dx, op.dweights});
     with_at_once(op.width, {op.dy, op.x, op.dx}, [&](auto at_once) {
         launch("expert_activation_backward",
                expert_activation_backward_kernel<decltype(at_once)::value>, grid_for(op.places),
@@ -211,10 +213,12 @@ void expert_activation_backward(const ExpertActivationBackward& op, cudaStream_t
 }
 
 void expert_bias(const ExpertBias& op, cudaStream_t stream) {
+    check_types({op.x, op.biases, op.weights, op.y});
     launch("expert_bias", expert_bias_kernel, grid_for(op.places), stream, op);
 }
 
 void expert_bias_backward(const ExpertBiasBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.weights, op.biases, op.dbiases, op.dweights});
     Grid grid = grid_for(op.places);
     grid.blocks = blocks_for(op.places.local() * ((op.width + kColumns - 1) / kColumns));
     grid.threads = kSumThreads;
@@ -225,18 +229,22 @@ void expert_bias_backward(const ExpertBiasBackward& op, cudaStream_t stream) {
 }
 
 void weigh_rows(const WeighRows& op, cudaStream_t stream) {
+    check_types({op.x, op.weights, op.y});
     launch("weigh_rows", weigh_rows_kernel, grid_for(op.places), stream, op);
 }
 
 void weigh_rows_backward(const WeighRowsBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.x, op.weights, op.dx, op.dweights});
     launch("weigh_rows_backward", weigh_rows_backward_kernel, grid_for(op.places), stream, op);
 }
 
 void gate_rows(const GateRows& op, cudaStream_t stream) {
+    check_types({op.x, op.logits, op.y});
     launch("gate_rows", gate_rows_kernel, {blocks_for(op.rows)}, stream, op);
 }
 
 void gate_rows_backward(const GateRowsBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.x, op.logits, op.dx, op.dlogits});
     launch("gate_rows_backward", gate_rows_backward_kernel, {blocks_for(op.rows)}, stream, op);
 }
 

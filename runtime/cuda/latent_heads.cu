@@ -154,10 +154,12 @@ Grid grid_of(const LatentHeads& op) {
 }  // namespace
 
 void latent_heads(const LatentHeads& op, cudaStream_t stream) {
+    check_types({op.q, op.kv, op.rotary_keys, op.qkv});
     launch("latent_heads", latent_heads_kernel, grid_of(op), stream, op);
 }
 
 void latent_heads_backward(const LatentHeadsBackward& op, cudaStream_t stream) {
+    check_types({op.q, op.kv, op.rotary_keys, op.qkv});
     launch("latent_heads_backward", latent_heads_backward_kernel, grid_of(op), stream,
            static_cast<const LatentHeads&>(op));
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/operand_types.hpp"
 
 namespace orrery::runtime::cuda {
 

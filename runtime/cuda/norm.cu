@@ -140,6 +140,7 @@ __global__ void __launch_bounds__(kSumThreads)
 }  // namespace
 
 void norm(const Norm& op, cudaStream_t stream) {
+    check_types({op.x, op.weight, op.bias, op.y, op.stats});
     with_at_once(op.width, {op.x, op.weight, op.bias, op.y}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("norm", norm_kernel<kAtOnce>, rows_grid<kAtOnce>(op.rows, op.width), stream, op);
@@ -147,6 +148,8 @@ void norm(const Norm& op, cudaStream_t stream) {
 }
 
 void residual_norm(const ResidualNorm& op, cudaStream_t stream) {
+    check_types({op.sum.branch, op.sum.x, op.sum.positions, op.sum.biases[0], op.sum.biases[1]});
+    check_types({op.norm.x, op.norm.weight, op.norm.bias, op.norm.y, op.norm.stats});
     const ResidualAdd& sum = op.sum;
     with_at_once(sum.width,
                  {sum.branch, sum.x, sum.biases[0], sum.biases[1], sum.y, op.norm.weight,
@@ -160,6 +163,7 @@ void residual_norm(const ResidualNorm& op, cudaStream_t stream) {
 
 // Gradients of weights first: dx may be written over dy.
 void norm_backward(const NormBackward& op, ScratchMemory& scratch, cudaStream_t stream) {
+    check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
     if (op.dweight) {
         const RowParts parts = row_parts(op.rows, op.width, scratch);
         launch("norm_backward of weights", norm_weight_gradient_kernel,

@@ -72,6 +72,7 @@ __global__ void adamw_kernel(AdamW op) {
 }  // namespace
 
 void gradient_norm(const GradientNorm& op, cudaStream_t stream) {
+    check_types({op.gradients});
     with_at_once(op.elements, {op.gradients}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("gradient_norm", gradient_norm_kernel<kAtOnce>,
@@ -80,11 +81,13 @@ void gradient_norm(const GradientNorm& op, cudaStream_t stream) {
 }
 
 void unscale(const Unscale& op, cudaStream_t stream) {
+    check_types({op.gradients});
     if (!op.accumulate) launch("unscale", clear_overflow_kernel, {1, 1}, stream, op.overflow);
     launch("unscale", unscale_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 
 void adamw(const AdamW& op, cudaStream_t stream) {
+    check_types({op.gradients, op.m, op.v, op.master, op.parameters});
     with_at_once(op.elements, {op.gradients, op.m, op.v, op.master, op.parameters},
                  [&](auto at_once) {
                      constexpr int kAtOnce = decltype(at_once)::value;

@@ -203,15 +203,19 @@ void part_weight_gradients(const QkNormBackward& op, cudaStream_t stream) {
 }  // namespace
 
 void qk_norm(const QkNorm& op, cudaStream_t stream) {
+    check_types({op.qkv, op.q_weight, op.k_weight, op.sums, op.y});
     launch("qk_norm", qk_norm_kernel, {blocks_for(op.shape.batch * op.shape.sequence)}, stream, op);
 }
 
 void qk_norm_sums(const QkNormSums& op, cudaStream_t stream) {
+    check_types({op.qkv, op.dy, op.q_weight, op.k_weight, op.sums});
     launch("qk_norm_sums", qk_norm_sums_kernel, {blocks_for(op.shape.batch * op.shape.sequence)},
            stream, op);
 }
 
 void qk_norm_backward(const QkNormBackward& op, cudaStream_t stream) {
+    check_types({op.dy, op.qkv, op.q_weight, op.k_weight, op.sums, op.dots, op.dqkv, op.dq_weight,
+                 op.dk_weight});
     if (op.dq_weight)
         op.sums ? part_weight_gradients(op, stream) : head_weight_gradients(op, stream);
     launch("qk_norm_backward", qk_norm_backward_kernel,

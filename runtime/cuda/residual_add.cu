@@ -14,6 +14,7 @@ __global__ void residual_add_kernel(ResidualAdd op) {
 }  // namespace
 
 void residual_add(const ResidualAdd& op, cudaStream_t stream) {
+    check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
     with_at_once(op.width, {op.branch, op.biases[0], op.biases[1], op.positions, op.x, op.y},
                  [&](auto at_once) {
                      constexpr int kAtOnce = decltype(at_once)::value;

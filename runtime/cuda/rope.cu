@@ -51,14 +51,17 @@ void turn(const char* name, const Rope& op, bool backward, cudaStream_t stream) 
 }  // namespace
 
 void rope(const Rope& op, cudaStream_t stream) {
+    check_types({op.qkv});
     turn("rope", op, false, stream);
 }
 
 void rope_backward(const RopeBackward& op, cudaStream_t stream) {
+    check_types({op.qkv});
     turn("rope_backward", op, true, stream);
 }
 
 void temper_queries(const TemperQueries& op, cudaStream_t stream) {
+    check_types({op.qkv});
     launch("temper_queries", temper_kernel, {blocks_for(op.shape.batch * op.shape.sequence)},
            stream, op);
 }

@@ -364,6 +364,7 @@ void clear(void* numbers, std::int64_t count, const char* what, cudaStream_t str
 }  // namespace
 
 void route(const Route& op, cudaStream_t stream) {
+    check_types({op.logits, op.bias, op.scores, op.weights});
     clear(op.counts, op.rule.experts, "counts of route", stream);
     const std::size_t space = RouteSpace::bytes(op.rule);
     launch("route", route_kernel, {blocks_for_rows(op.rows), kRouteThreads, kWarps * space}, stream,
@@ -371,6 +372,7 @@ void route(const Route& op, cudaStream_t stream) {
 }
 
 void route_backward(const RouteBackward& op, cudaStream_t stream) {
+    check_types({op.dweights, op.scores, op.dlogits});
     launch("route_backward", route_backward_kernel, {blocks_for_rows(op.rows), kRouteThreads},
            stream, op);
 }
@@ -381,6 +383,7 @@ void choose_ranks(const ChooseRanks& op, cudaStream_t stream) {
 }
 
 void drop_rows(const DropRows& op, ScratchMemory& memory, cudaStream_t stream) {
+    check_types({op.weights});
     const std::int64_t choices = op.part.ranks * op.tensor_ranks * op.rows * op.chosen;
     const OrderedChoices ordered =
         order_choices(op.choice, choices, 0, op.experts, 0,
@@ -393,26 +396,31 @@ void drop_rows(const DropRows& op, ScratchMemory& memory, cudaStream_t stream) {
 }
 
 void count_choices(const CountChoices& op, cudaStream_t stream) {
+    ORRERY_CHECK(op.choices.dtype == plan::DType::fp32, "choices are counted in fp32");
     clear(op.choices.data, op.units * op.experts, "choices of units", stream);
     launch("count_choices", count_choices_kernel, {blocks_of_threads(op.rows * op.chosen)}, stream,
            op);
 }
 
 void balance_gradient(const BalanceGradient& op, cudaStream_t stream) {
+    check_types({op.scores, op.choices, op.dlogits});
     launch("balance_gradient", balance_gradient_kernel, {blocks_for_rows(op.rows), kRouteThreads},
            stream, op);
 }
 
 void router_z_gradient(const RouterZGradient& op, cudaStream_t stream) {
+    check_types({op.logits, op.dlogits});
     launch("router_z_gradient", router_z_gradient_kernel, {blocks_for_rows(op.rows), kRouteThreads},
            stream, op);
 }
 
 void load_gradient(const LoadGradient& op, cudaStream_t stream) {
+    check_types({op.dbias});
     launch("load_gradient", load_gradient_kernel, {blocks_of_threads(op.experts)}, stream, op);
 }
 
 void sign_step(const SignStep& op, cudaStream_t stream) {
+    check_types({op.gradients, op.master, op.parameters});
     launch("sign_step", sign_step_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 

@@ -29,6 +29,7 @@ void update_loss_scale(const UpdateLossScale& op, cudaStream_t stream) {
 }
 
 void loss_share(const LossShare& op, cudaStream_t stream) {
+    check_types({op.loss});
     launch("loss_share", loss_share_kernel, kOneThread, stream, op);
 }
 

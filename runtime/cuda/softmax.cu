@@ -104,12 +104,15 @@ __global__ void sink_gradient_kernel(SoftmaxBackward op) {
 }  // namespace
 
 void softmax(const Softmax& op, cudaStream_t stream) {
+    check_types({op.scores, op.probabilities, op.rules.sinks});
     launch("softmax", softmax_kernel, {blocks_for(op.shape.maps() * op.shape.sequence)}, stream,
            op);
 }
 
 // Gradients of sinks first: dscores may be written over dprobabilities.
 void softmax_backward(const SoftmaxBackward& op, cudaStream_t stream) {
+    check_types(
+        {op.dprobabilities, op.probabilities, op.dscores, op.scores, op.rules.sinks, op.dsinks});
     if (op.rules.sinks)
         launch("softmax_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
                stream, op);

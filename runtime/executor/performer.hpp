@@ -41,28 +41,11 @@ class Performer {
     struct Call;  // an op and the step it belongs to
 
     // performer_matrix.cpp
-    void compute(const plan::Gemm& op, const Call& call);
     void gemm_in_runs(const Call& call, const Gemm& part, std::size_t result);
-    void compute(const plan::BatchedGemm& op, const Call& call);
-    void compute(const plan::Attention& op, const Call& call);
-    void compute(const plan::AttentionBackward& op, const Call& call);
-    void compute(const plan::Softmax& op, const Call& call);
-    void compute(const plan::SoftmaxBackward& op, const Call& call);
     // performer_eight_bit.cpp
-    void compute(const plan::Amax& op, const Call& call);
-    void compute(const plan::Quantize& op, const Call& call);
-    void compute(const plan::Transpose& op, const Call& call);
-    void compute(const plan::UpdateScales& op, const Call& call);
-    void compute(const plan::CollectAmaxes& op, const Call& call);
-    void compute(const plan::SpreadAmaxes& op, const Call& call);
-    void compute(const plan::AmaxRows& op, const Call& call);
-    void compute(const plan::QuantizeRows& op, const Call& call);
     void grouped_gemm_of_eight_bits(const plan::GroupedGemm& op, const Call& call);
     Scales read_scales(const Call& call, std::size_t matrix, std::size_t scales) const;
     // performer_context.cpp
-    void compute(const plan::AttentionBlock& op, const Call& call);
-    void compute(const plan::AttentionBlockBackward& op, const Call& call);
-    void compute(const plan::Rearrange& op, const Call& call);
     AttentionKeys block_keys(const Call& call, const plan::AttentionSizes& op, std::int64_t hop,
                              std::size_t operand) const;
 
@@ -85,55 +68,13 @@ class Performer {
     const double* kept(const Call& call) const;
 
     // performer_rows.cpp
-    void compute(const plan::Normalize& op, const Call& call);
-    void compute(const plan::NormalizeBackward& op, const Call& call);
-    void compute(const plan::Activate& op, const Call& call);
-    void compute(const plan::ActivateBackward& op, const Call& call);
-    void compute(const plan::NormalizeQk& op, const Call& call);
-    void compute(const plan::NormalizeQkSums& op, const Call& call);
-    void compute(const plan::NormalizeQkBackward& op, const Call& call);
     Rope rope(const plan::RopeFields& op, const Call& call) const;
-    void compute(const plan::Rope& op, const Call& call);
-    void compute(const plan::RopeBackward& op, const Call& call);
     LatentHeads latent_heads(const plan::LatentHeadsFields& op, const Call& call,
                              const std::array<Buffer, 3>& apart, const Buffer& packed) const;
-    void compute(const plan::LatentHeads& op, const Call& call);
-    void compute(const plan::LatentHeadsBackward& op, const Call& call);
     ResidualAdd residual_add(const plan::ResidualAdd& op, const Call& call,
                              std::size_t others = 0) const;
-    void compute(const plan::ResidualAdd& op, const Call& call);
-    void compute(const plan::ResidualNormalize& op, const Call& call);
-    void compute(const plan::Dropout& op, const Call& call);
-    void compute(const plan::DropoutBackward& op, const Call& call);
-    void compute(const plan::Add& op, const Call& call);
-    void compute(const plan::BiasGradient& op, const Call& call);
-    void compute(const plan::Embedding& op, const Call& call);
-    void compute(const plan::EmbeddingBackward& op, const Call& call);
 
     // performer_experts.cpp
-    void compute(const plan::Route& op, const Call& call);
-    void compute(const plan::RouteBackward& op, const Call& call);
-    void compute(const plan::DropRows& op, const Call& call);
-    void compute(const plan::CountChoices& op, const Call& call);
-    void compute(const plan::BalanceGradient& op, const Call& call);
-    void compute(const plan::TemperQueries& op, const Call& call);
-    void compute(const plan::LoadGradient& op, const Call& call);
-    void compute(const plan::RouterZGradient& op, const Call& call);
-    void compute(const plan::ExpertBias& op, const Call& call);
-    void compute(const plan::ExpertBiasBackward& op, const Call& call);
-    void compute(const plan::WeighRows& op, const Call& call);
-    void compute(const plan::WeighRowsBackward& op, const Call& call);
-    void compute(const plan::ChooseRanks& op, const Call& call);
-    void compute(const plan::SpreadRows& op, const Call& call);
-    void compute(const plan::SpreadWeights& op, const Call& call);
-    void compute(const plan::Permute& op, const Call& call);
-    void compute(const plan::Unpermute& op, const Call& call);
-    void compute(const plan::GroupRows& op, const Call& call);
-    void compute(const plan::GroupedGemm& op, const Call& call);
-    void compute(const plan::ExpertActivate& op, const Call& call);
-    void compute(const plan::ExpertActivateBackward& op, const Call& call);
-    void compute(const plan::GateRows& op, const Call& call);
-    void compute(const plan::GateRowsBackward& op, const Call& call);
     ExpertPlaces expert_places(const plan::ExpertPlaces& op) const;
     // With the counts that the op reads.
     ExpertPlaces expert_places(const plan::ExpertPlaces& op, const Call& call,
@@ -145,19 +86,6 @@ class Performer {
     ExpertPlaces places_on_host(const plan::ExpertPlaces& op, const Call& call,
                                 std::size_t counts) const;
 
-    // performer_loss.cpp
-    void compute(const plan::CrossEntropyMax& op, const Call& call);
-    void compute(const plan::CrossEntropySum& op, const Call& call);
-    void compute(const plan::CrossEntropyJoin& op, const Call& call);
-    void compute(const plan::CrossEntropy& op, const Call& call);
-    void compute(const plan::CrossEntropyBackward& op, const Call& call);
-    void compute(const plan::GradientNorm& op, const Call& call);
-    void compute(const plan::Unscale& op, const Call& call);
-    void compute(const plan::UpdateLossScale& op, const Call& call);
-    void compute(const plan::LossShare& op, const Call& call);
-    void compute(const plan::JudgeLoss& op, const Call& call);
-    void compute(const plan::AdamW& op, const Call& call);
-
     // performer_communication.cpp
     void communicate(const Call& call);
     void gather_copy(const Call& call);
@@ -168,8 +96,6 @@ class Performer {
                     std::int64_t expected) const;
     void clear_padding(const Call& call);
 
-    void compute(const Call& call);
-    void compute(const plan::Cast& op, const Call& call);
     void feed(const Call& call);
 
     Buffer buffer(const Operand& operand) const;
@@ -194,6 +120,12 @@ class Performer {
     LogitsPart logits_part(const Op& op) const;
     template <typename F>
     void over_shares(const plan::Op& op, std::int64_t rows, const F& f) const;
+
+    // Of each op that computes, in performer_*.cpp: from the op to its kernel's request.
+#define ORRERY_COMPUTE(name, type) void compute(const plan::type& op, const Call& call);
+    ORRERY_OPS(ORRERY_COMPUTE)
+#undef ORRERY_COMPUTE
+    void compute(const Call& call);
 
     const BoundProgram& program_;
     Communicator& communicator_;

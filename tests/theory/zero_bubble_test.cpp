@@ -213,29 +213,29 @@ void expect_lowered(const ActionGrid& grid, plan::Placement placement, const Sch
             if (action.kind == ActionKind::recv_f) return ActionKind::send_f;
             return action.kind == ActionKind::send_b ? ActionKind::recv_b : ActionKind::send_b;
         }();
-        const auto& theirs = rows[peer][next[peer]].actions;
-        return std::count(theirs.begin(), theirs.end(), Action{other, kind, action.micro_batch}) ==
-               1;
+        const Action wanted{other, kind, action.micro_batch};
+        const plan::LoweredStep& theirs = rows[peer][next[peer]];
+        return (theirs.action == wanted) != (theirs.with == wanted);
     };
     std::size_t transfers = 0;
     for (bool progress = true; progress;) {
         progress = false;
         for (std::size_t rank = 0; rank < rows.size(); ++rank) {
             if (next[rank] == rows[rank].size()) continue;
-            const auto& step = rows[rank][next[rank]].actions;
-            if (!is_transfer(step[0].kind)) {
+            const plan::LoweredStep& step = rows[rank][next[rank]];
+            if (!is_transfer(step.action.kind)) {
                 ++next[rank];
                 progress = true;
                 continue;
             }
-            if (!std::all_of(step.begin(), step.end(),
-                             [&](const Action& action) { return peer_waits(rank, action); }))
+            if (!peer_waits(rank, step.action) || (step.with && !peer_waits(rank, *step.with)))
                 continue;
             // Both sides of what meets go on together.
             const bool to_next =
-                step[0].kind == ActionKind::send_f || step[0].kind == ActionKind::recv_b;
-            ++next[static_cast<std::size_t>(owners.rank_of(step[0].stage + (to_next ? 1 : -1)))];
-            transfers += step.size();
+                step.action.kind == ActionKind::send_f || step.action.kind == ActionKind::recv_b;
+            ++next[static_cast<std::size_t>(
+                owners.rank_of(step.action.stage + (to_next ? 1 : -1)))];
+            transfers += step.with ? 2 : 1;
             ++next[rank];
             progress = true;
         }
