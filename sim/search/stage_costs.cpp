@@ -512,9 +512,8 @@ UnitCosts unit_costs(const plan::Scenario& unit, UnitMachines& machines) {
     try {
         const std::int64_t period = period_of(unit);
         const std::int64_t few = least_layers(unit, period);
-        costs = unit.layout.pipeline_parallel > 1
-                    ? costs_of_pipeline(unit, few, period, machines)
-                    : costs_of_one_stage(unit, few, period, machines);
+        costs = unit.layout.pipeline_parallel > 1 ? costs_of_pipeline(unit, few, period, machines)
+                                                  : costs_of_one_stage(unit, few, period, machines);
         const plan::Dims dims = plan::dims_of(unit);
         costs.gradient_bytes = static_cast<double>(plan::size_bytes(dims.gradient_dtype));
         costs.parameter_bytes = static_cast<double>(plan::size_bytes(dims.dtype));
