@@ -22,12 +22,22 @@ plan::ReadResult read_text(const ScenarioText& scenario, const std::vector<std::
                                     sets, cli::library_folder(), cli::MachineFiles(nullptr));
 }
 
+// What is wrong, if anything is, the simulation says: an estimate is never in its way.
+void tell_estimate(const plan::Scenario& scenario, const sim::Profile& profile,
+                   const ToldEstimate& told) {
+    std::optional<sim::LayoutEstimate> estimate;
+    try {
+        estimate = sim::estimate_layout(scenario, profile);
+    } catch (const std::exception&) {
+        return;
+    }
+    if (estimate) told({*estimate, sim::estimate_bounds(scenario)});
+}
+
 void predict(Answer& answer, const std::atomic<bool>& stop, const ToldEstimate& told) {
     const plan::Scenario& scenario = *answer.read.scenario;
     answer.profile = std::make_unique<const sim::Profile>(sim::load_profiles(scenario.cluster));
-    if (told)
-        if (const auto estimate = sim::estimate_layout(scenario, *answer.profile))
-            told({*estimate, sim::estimate_bounds(scenario)});
+    if (told) tell_estimate(scenario, *answer.profile, told);
     sim::SimulateOptions options;
     options.stop = &stop;
     options.unfolded = answer.asked.unfolded;

@@ -230,7 +230,7 @@ TEST(ReportPage, StaysSmall) {
         EXPECT_LT(page.size(), kMostBytes) << name;
         EXPECT_EQ(unbalanced(page), "") << name;
     }
-    // A run of years, with tens of thousands of failures.
+    // A run of years, with more than ten thousand failures.
     const std::string page = page_of({kRuns + "llama3.1-405b-h100x16384.json", "--set",
                                       "reliability=meta-rsc", "--set", "training.tokens=2e14"});
     EXPECT_GT(data_of(page).at("goodput").at("failures"), 10'000);
