@@ -85,7 +85,7 @@ class Alive {
     void leave(std::int32_t id) {
         const std::int64_t begin = address_of(program_, id);
         const auto at = place(begin);
-        if (at != all_.end() && at->begin == begin) at->id = kNobody;
+        if (at != all_.end() && at->begin == begin && at->id == id) at->id = kNobody;
     }
     // Whether it shares memory with another.
     bool enter(std::int32_t id) {

@@ -14,6 +14,7 @@ namespace ORRERY_TEST_FILE {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 // Two pipeline ranks, tied embeddings, four micro-batches: every rule has something to look at.
 class ValidatePlan : public testing::Test {
@@ -94,6 +95,25 @@ TEST_F(ValidatePlan, ReportsResidentsThatShareMemoryByAByte) {
     frame.offset = offset - 256;
     EXPECT_THAT(faults(), Contains(HasSubstr("shares memory with another")));
     frame.offset = resident(1, program(1).frames[0]).offset;
+    EXPECT_THAT(faults(), Contains(HasSubstr("shares memory with another")));
+}
+
+// A resident of no bytes takes no place, and gives none up: that of whoever begins there.
+TEST_F(ValidatePlan, ReportsSharedMemoryWhereANeighbourWithoutBytesHasEnded) {
+    const Resident whole = resident(1, program(1).scratch);
+    ASSERT_EQ(whole.first_step, 0);
+    Resident empty;
+    empty.name = "empty";
+    empty.offset = whole.offset;
+    empty.first_step = empty.last_step = 0;
+    program(1).residents.push_back(empty);
+    EXPECT_THAT(faults(), Not(Contains(HasSubstr("shares memory with another"))));
+    const std::size_t later = transfer_step(1, ActionKind::recv_f, 1);
+    Resident& received = resident(1, program(1).steps[later].transfers[0].resident);
+    ASSERT_LE(received.bytes, whole.bytes);
+    ASSERT_GT(received.first_step, 0);
+    ASSERT_LE(received.last_step, whole.last_step);
+    received.offset = whole.offset;
     EXPECT_THAT(faults(), Contains(HasSubstr("shares memory with another")));
 }
 
