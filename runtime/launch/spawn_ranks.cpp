@@ -1,18 +1,20 @@
 #include "runtime/launch/spawn_ranks.hpp"
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 
 #include <fmt/format.h>
 
 #include "runtime/comm/communication_error.hpp"
+#include "runtime/launch/caught_signals.hpp"
 #include "runtime/launch/handshake.hpp"
 #include "runtime/launch/socket.hpp"
 
@@ -21,42 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// While it lives, SIGINT, SIGTERM and SIGCHLD wait to be asked for.
-class HeldSignals {
-  public:
-    HeldSignals() {
-        sigemptyset(&set_);
-        for (const int signal : {SIGINT, SIGTERM, SIGCHLD})
-            sigaddset(&set_, signal);
-        pthread_sigmask(SIG_BLOCK, &set_, &before_);
-        // Who ignores it has the system forget how children ended.
-        struct sigaction usual {};
-        usual.sa_handler = SIG_DFL;
-        sigaction(SIGCHLD, &usual, &child_before_);
-    }
-    ~HeldSignals() {
-        while (next(std::chrono::nanoseconds(0)) > 0) {  // passed on or late
-        }
-        sigaction(SIGCHLD, &child_before_, nullptr);
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-    HeldSignals(const HeldSignals&) = delete;
-    HeldSignals& operator=(const HeldSignals&) = delete;
-
-    const sigset_t& before() const { return before_; }
-
-    // -1: none came.
-    int next(std::chrono::nanoseconds wait) const {
-        timespec time{};
-        time.tv_nsec = wait.count();
-        return sigtimedwait(&set_, nullptr, &time);
-    }
-
-  private:
-    sigset_t set_{};
-    sigset_t before_{};
-    struct sigaction child_before_ {};
-};
+// SIGCHLD among them: who ignores it has the system forget how children ended.
+constexpr std::array kHeld = {SIGINT, SIGTERM, SIGCHLD};
+constexpr std::chrono::milliseconds kPoll{100};
 
 // Ours, with `changes` in place of what has their names.
 std::vector<std::string> environment_with(const std::vector<Variable>& changes) {
@@ -81,8 +50,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     return all;
 }
 
-pid_t start(std::int64_t rank, std::vector<std::string> words, const std::vector<Variable>& changes,
-            const sigset_t& mask) {
+pid_t start(std::int64_t rank, std::vector<std::string> words,
+            const std::vector<Variable>& changes) {
     std::vector<std::string> environment = environment_with(changes);
     words.insert(words.begin(), "orrery-run");
     posix_spawn_file_actions_t actions;
@@ -90,8 +59,7 @@ pid_t start(std::int64_t rank, std::vector<std::string> words, const std::vector
     if (rank != 0) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes, 0);
     pid_t process = 0;
     const int error = posix_spawn(&process, "/proc/self/exe", &actions, &attributes,
@@ -148,13 +116,15 @@ class Family {
     std::vector<pid_t> running_;
 };
 
-int wait_for_all(Family& family, const HeldSignals& signals, const SpawnOptions& options) {
+int wait_for_all(Family& family, CaughtSignals& signals, const SpawnOptions& options) {
     int code = 0;
     Clock::time_point failed;
     bool terminated = false;
     while (!family.ended()) {
-        const int signal = signals.next(std::chrono::milliseconds(100));
-        if (signal == SIGINT || signal == SIGTERM) family.send(signal);
+        pollfd polled{signals.descriptor(), POLLIN, 0};
+        poll(&polled, 1, static_cast<int>(kPoll.count()));
+        while (const int signal = signals.next())
+            if (signal != SIGCHLD) family.send(signal);
         const int found = family.reap();
         if (code == 0 && found != 0) {
             code = found;
@@ -187,14 +157,14 @@ int spawn_ranks(std::int64_t ranks, const std::vector<std::string>& arguments,
                 const SpawnOptions& options) {
     const std::int64_t port = free_loopback_port();
     const std::string secret = new_run_secret();
-    const HeldSignals signals;
+    CaughtSignals signals(kHeld);
     Family family;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
         std::vector<Variable> changes = torchruns_variables(rank, ranks, port);
         changes.push_back({"ORRERY_RUN_SECRET", secret});
         const std::vector<Variable> more = variables_of(rank);
         changes.insert(changes.end(), more.begin(), more.end());
-        family.add(start(rank, arguments, changes, signals.before()));
+        family.add(start(rank, arguments, changes));
     }
     return wait_for_all(family, signals, options);
 }

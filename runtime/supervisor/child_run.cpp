@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{50};
 
-sigset_t supervised_signals() {
-    sigset_t set{};
-    sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD})
-        sigaddset(&set, signal);
-    return set;
-}
+constexpr std::array kSupervised = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
 
 std::array<int, 2> new_pipe() {
     std::array<int, 2> ends{};
@@ -53,26 +46,18 @@ std::vector<pid_t> own_children() {
 
 }  // namespace
 
-SupervisorSignals::SupervisorSignals() {
-    const sigset_t set = supervised_signals();
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
-    descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+SupervisorSignals::SupervisorSignals() : caught_(kSupervised) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
 SupervisorSignals::~SupervisorSignals() {
-    while (asked() != 0) {  // late ones
-    }
-    ::close(descriptor_);
     prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 int SupervisorSignals::asked() {
     int found = 0;
-    signalfd_siginfo info{};
-    while (::read(descriptor_, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD) found = info.ssi_signo == SIGINT ? SIGINT : SIGTERM;
+    while (const int signal = caught_.next())
+        if (signal != SIGCHLD) found = signal == SIGINT ? SIGINT : SIGTERM;
     return found;
 }
 
@@ -80,7 +65,7 @@ bool SupervisorSignals::asked_within(std::chrono::milliseconds time) {
     const Clock::time_point until = Clock::now() + time;
     for (auto left = time; left.count() > 0;
          left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now())) {
-        pollfd polled{descriptor_, POLLIN, 0};
+        pollfd polled{descriptor(), POLLIN, 0};
         poll(&polled, 1, static_cast<int>(left.count()));
         if (asked() != 0) return true;
     }
@@ -96,14 +81,13 @@ ChildRun::ChildRun(const std::vector<std::string>& words, int ends_with_us,
         argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     const pid_t parent = getpid();
-    process_ = fork();
+    process_ = signals.fork();
     if (process_ == 0) {  // only calls that are safe after fork
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, ends_with_us, 0, 0, 0);
         if (getppid() != parent) _exit(127);  // it died before it was asked for
         dup2(out[1], STDOUT_FILENO);
         dup2(err[1], STDERR_FILENO);
-        pthread_sigmask(SIG_SETMASK, &signals.before(), nullptr);
         execvp(argv[0], argv.data());
         _exit(127);
     }

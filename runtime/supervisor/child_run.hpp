@@ -9,11 +9,12 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <csignal>
 #include <deque>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "runtime/launch/caught_signals.hpp"
 
 namespace orrery::runtime {
 
@@ -26,8 +27,8 @@ class SupervisorSignals {
     SupervisorSignals(const SupervisorSignals&) = delete;
     SupervisorSignals& operator=(const SupervisorSignals&) = delete;
 
-    int descriptor() const { return descriptor_; }
-    const sigset_t& before() const { return before_; }
+    int descriptor() const { return caught_.descriptor(); }
+    pid_t fork() { return caught_.fork(); }
     // One that asks to end, if it has come; else 0. SIGHUP and SIGUSR1 count as SIGTERM, which
     // every launcher passes on.
     int asked();
@@ -35,8 +36,7 @@ class SupervisorSignals {
     bool asked_within(std::chrono::milliseconds time);
 
   private:
-    sigset_t before_{};
-    int descriptor_ = -1;
+    CaughtSignals caught_;
 };
 
 class ChildRun {

@@ -1,7 +1,11 @@
 // A supervised process as such: its lines, its end, and what it leaves behind.
 #include "runtime/supervisor/child_run.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
+
+#include <future>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -74,17 +78,36 @@ TEST(ChildRun, IsKilledWhereItIgnoresWhatItIsAsked) {
     EXPECT_THAT(lines_of(obeying), ElementsAre("out bye")) << "its last words are still there";
 }
 
-TEST(ChildRun, TellsOfASignalToItsSupervisorOnce) {
-    SupervisorSignals signals;
-    ChildRun child(shell("sleep 1000"), SIGKILL, signals);
-    kill(getpid(), SIGTERM);
+int asked_of(ChildRun& child) {
     int asked = 0;
     while (asked == 0) {
         child.next(seconds(10));
         asked = child.take_asked();
     }
-    EXPECT_EQ(asked, SIGTERM);
+    return asked;
+}
+
+TEST(ChildRun, TellsOfASignalToItsSupervisorOnce) {
+    SupervisorSignals signals;
+    ChildRun child(shell("sleep 1000"), SIGKILL, signals);
+    kill(getpid(), SIGTERM);
+    EXPECT_EQ(asked_of(child), SIGTERM);
     EXPECT_EQ(child.take_asked(), 0);
+}
+
+// The system gives it to any thread that does not block it, and libraries keep theirs.
+TEST(ChildRun, TellsOfASignalThatAThreadGetsWhichWasThereBefore) {
+    std::promise<void> over;
+    std::thread earlier([&] { over.get_future().wait(); });
+    {
+        SupervisorSignals signals;
+        ChildRun child(shell("sleep 1000"), SIGKILL, signals);
+        pthread_kill(earlier.native_handle(), SIGTERM);
+        EXPECT_EQ(asked_of(child), SIGTERM);
+        EXPECT_FALSE(child.ended()) << "the signal was not its own";
+    }
+    over.set_value();
+    earlier.join();
 }
 
 }  // namespace ORRERY_TEST_FILE
