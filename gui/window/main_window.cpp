@@ -49,8 +49,10 @@ MainWindow::MainWindow(const QString& recovery_folder)
         say(tr("What you type cannot be kept for the case that the program is killed: %1")
                 .arg(why));
     });
-    connect(resimulation_, &Resimulation::begun, this,
-            [this] { state_->setText(tr("simulating …")); });
+    connect(resimulation_, &Resimulation::begun, this, [this] {
+        state_->setText(tr("simulating …"));
+        timeline_->set_empty_text(tr("The step is being simulated …"));
+    });
     connect(resimulation_, &Resimulation::estimated, this, &MainWindow::show_estimate);
     connect(resimulation_, &Resimulation::idle, this, [this] { state_->clear(); });
     connect(resimulation_, &Resimulation::answered, this, &MainWindow::show_answer);
@@ -322,7 +324,8 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     launch_->refresh();
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
-    if (!answer->predicted()) return;
+    if (!answer->predicted())
+        return timeline_->set_empty_text(tr("No timeline: the scenario has errors."));
     overview_->show_answer(answer);
     days_pane_->show_answer(answer);
     shown_ = answer;

@@ -70,6 +70,7 @@ bool MainWindow::open_scenario(const QString& path) {
 void MainWindow::open_trace(const QString& path) {
     if (reader_ != nullptr) return say(tr("A trace is being read already."));
     state_->setText(tr("reading %1 …").arg(path));
+    timeline_->set_empty_text(tr("The trace is being read …"));
     auto timeline = std::make_shared<std::shared_ptr<const Timeline>>();
     auto why = std::make_shared<QString>();
     reader_ = QThread::create([path, timeline, why] {
@@ -87,6 +88,7 @@ void MainWindow::open_trace(const QString& path) {
             show_trace(path, *timeline);
         else
             say(tr("The trace cannot be read: %1").arg(*why));
+        timeline_->set_empty_text(tr("No timeline yet: open a scenario or a trace."));
     });
     reader_->start();
 }

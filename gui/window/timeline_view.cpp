@@ -14,7 +14,13 @@ TimelineView::TimelineView(QWidget* parent) : QAbstractScrollArea(parent) {
     setFrameShape(QFrame::NoFrame);
     viewport()->setMouseTracking(true);
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent);  // all of it is painted: no ground below
+    set_empty_text(tr("No timeline yet: open a scenario or a trace."));
     make_actions();
+}
+
+void TimelineView::set_empty_text(const QString& text) {
+    empty_text_ = text;
+    if (!timeline_) viewport()->update();
 }
 
 void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool keep_view) {
@@ -253,8 +259,7 @@ void TimelineView::paintEvent(QPaintEvent* /*event*/) {
     make_overlaid(false);
     if (!timeline_) {
         painter.setPen(look.faint);
-        painter.drawText(viewport()->rect(), Qt::AlignCenter,
-                         tr("No timeline yet: open a scenario or a trace."));
+        painter.drawText(viewport()->rect(), Qt::AlignCenter, empty_text_);
         return;
     }
     if (minimap_.isNull())

@@ -21,6 +21,9 @@ class TimelineView : public QAbstractScrollArea {
     // Keeps the stretch that is shown, as a share of the step, where `keep_view`.
     void show_timeline(std::shared_ptr<const Timeline> timeline, bool keep_view);
     const Timeline* timeline() const { return timeline_.get(); }
+    // What stands where a timeline would, as long as there is none: why.
+    void set_empty_text(const QString& text);
+    const QString& empty_text() const { return empty_text_; }
     const std::shared_ptr<const Timeline>& shared_timeline() const { return timeline_; }
     const Scene& scene() const { return scene_; }
     // Its size is that of the widget; the cursor is left out.
@@ -145,6 +148,7 @@ class TimelineView : public QAbstractScrollArea {
     Scene scene_;
     SceneLayout layout_{QRect()};
     QString title_;
+    QString empty_text_;
     QPixmap minimap_;
     std::shared_ptr<const std::vector<cli::PathStay>> path_;
     QAction* shows_path_ = nullptr;

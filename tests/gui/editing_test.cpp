@@ -111,6 +111,18 @@ TEST(Resimulation, SaysWhatASearchEstimatesBeforeItHasSimulated) {
     EXPECT_EQ(told, std::vector<std::string>{"answer"});
 }
 
+TEST(Editing, WithoutATimelineTheWindowSaysWhy) {
+    WindowWorld world;
+    const QString nothing = world.window->timeline().empty_text();
+    EXPECT_NE(nothing.indexOf(QStringLiteral("open a scenario")), -1);
+    std::ofstream(world.file("empty.json")) << "{}";
+    world.open(world.file("empty.json"));
+    EXPECT_NE(world.window->timeline().empty_text().indexOf(QStringLiteral("errors")), -1);
+    ASSERT_TRUE(world.window->open(QString::fromStdString(world.copy_of("tiny-gpt"))));
+    EXPECT_NE(world.window->timeline().empty_text().indexOf(QStringLiteral("simulated")), -1);
+    EXPECT_EQ(world.window->timeline().timeline(), nullptr);
+}
+
 TEST(Editing, TypedTextIsKeptAndRecoveredByTheNextWindow) {
     WindowWorld world;
     const std::string run = world.copy_of("tiny-gpt");
