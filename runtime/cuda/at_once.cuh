@@ -92,6 +92,14 @@ __device__ void store_at_once(const Buffer& to, std::int64_t first,
     }
 }
 
+template <int kAtOnce>
+__device__ void add_to(Elements<kAtOnce>& sum, const Buffer& from, std::int64_t first) {
+    const Elements<kAtOnce> more = load_at_once<kAtOnce>(from, first);
+    ORRERY_UNROLLED
+    for (int j = 0; j < kAtOnce; ++j)
+        sum.of[j] += more.of[j];
+}
+
 // Calls f(integral constant of kAtOnce): 8 where rows of `width` elements, and these buffers, lie
 // on 16 bytes.
 template <typename F>

@@ -244,15 +244,6 @@ bool has_plain_scores(const Request& op) {
            !(op.scores.soft_cap > 0) && !op.scores.sinks;
 }
 
-// Of blocks of the current device: 163 KiB on A100, 227 on H100, 99 on their smaller kin.
-inline bool has_shared_memory(std::size_t bytes) {
-    int device = 0, most = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-          "cudaDeviceGetAttribute of shared memory");
-    return bytes <= static_cast<std::size_t>(most);
-}
-
 // What f, which says whether the device can, has of the narrowest CoreTile that holds a head's keys
 // and its values, if one of at most kWidest elements does.
 template <int kWidest, typename E, typename F>

@@ -102,31 +102,27 @@ __global__ void expert_bias_kernel(ExpertBias op) {
     }
 }
 
-// As column_sums.cuh does, over the rows of one expert at a time.
-__global__ void __launch_bounds__(kSumThreads) expert_bias_gradient_kernel(ExpertBiasBackward op) {
-    __shared__ float sums[kRowsAtOnce][kColumns];
+// Over the rows of one expert at a time.
+template <int kAtOnce>
+__global__ void __launch_bounds__(kSumThreads<kAtOnce>)
+    expert_bias_gradient_kernel(ExpertBiasBackward op) {
     const std::int64_t* const ends = row_ends(op.places);
-    const int lane = static_cast<int>(threadIdx.x) % kColumns;
-    const int first = static_cast<int>(threadIdx.x) / kColumns;
-    const std::int64_t pieces = (op.width + kColumns - 1) / kColumns;
-    for (std::int64_t piece = blockIdx.x; piece < op.places.local() * pieces; piece += gridDim.x) {
-        const std::int64_t expert = piece / pieces, column = piece % pieces * kColumns + lane;
-        float sum = 0;
-        if (column < op.width)
-            for (std::int64_t row = ends[expert] + first; row < ends[expert + 1];
-                 row += kRowsAtOnce) {
+    const std::int64_t groups = column_groups<kAtOnce>(op.width);
+    for (std::int64_t piece = blockIdx.x; piece < op.places.local() * groups; piece += gridDim.x) {
+        const std::int64_t expert = piece / groups;
+        sum_group<kAtOnce>(
+            ends[expert], ends[expert + 1], piece % groups, op.width,
+            [&](std::int64_t row, std::int64_t first) {
                 const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
-                sum += weight * load(op.dy, row * op.width + column);
-            }
-        sums[first][lane] = sum;
-        __syncthreads();
-        if (first == 0 && column < op.width) {
-            for (int k = 1; k < kRowsAtOnce; ++k)
-                sum += sums[k][lane];
-            const std::int64_t at = expert * op.width + column;
-            store(op.dbiases, at, op.accumulate ? load(op.dbiases, at) + sum : sum);
-        }
-        __syncthreads();
+                Elements<kAtOnce> term = load_at_once<kAtOnce>(op.dy, row * op.width + first);
+                ORRERY_UNROLLED
+                for (int j = 0; j < kAtOnce; ++j)
+                    term.of[j] *= weight;
+                return term;
+            },
+            [&](std::int64_t column, float sum) {
+                ToColumn{op.dbiases, op.accumulate}(expert * op.width + column, sum);
+            });
     }
 }
 
@@ -219,10 +215,13 @@ void expert_bias(const ExpertBias& op, cudaStream_t stream) {
 
 void expert_bias_backward(const ExpertBiasBackward& op, cudaStream_t stream) {
     check_types({op.dy, op.weights, op.biases, op.dbiases, op.dweights});
-    Grid grid = grid_for(op.places);
-    grid.blocks = blocks_for(op.places.local() * ((op.width + kColumns - 1) / kColumns));
-    grid.threads = kSumThreads;
-    launch("expert_bias_backward", expert_bias_gradient_kernel, grid, stream, op);
+    with_at_once(op.width, {op.dy}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        Grid grid = grid_for(op.places);  // for its shared memory
+        grid.blocks = blocks_for(op.places.local() * column_groups<kAtOnce>(op.width));
+        grid.threads = kSumThreads<kAtOnce>;
+        launch("expert_bias_backward", expert_bias_gradient_kernel<kAtOnce>, grid, stream, op);
+    });
     if (op.weights)
         launch("expert_bias_backward of weights", expert_bias_weight_gradient_kernel,
                grid_for(op.places), stream, op);

@@ -1,4 +1,6 @@
 // norm, residual_norm and norm_backward: a block per row; gradients of weight and bias by columns.
+#include <algorithm>
+
 #include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/column_sums.cuh"
 #include "runtime/cuda/launches.hpp"
@@ -78,41 +80,62 @@ __device__ Statistics stored_statistics(const NormBackward& op, std::int64_t row
 }
 
 // With x̂ = (x − mean)/σ and g = dy·weight: dx = (g − mean of g − x̂·mean of g·x̂)/σ, where RMSNorm
-// has no mean of g.
+// has no mean of g. A block takes neighbouring rows, and where it has parts.sums to fill, Σ dy·x̂
+// and for a bias Σ dy of its rows, so that x and dy are read once: each thread in shared memory
+// those of the columns that are its own, where neighbouring threads meet in no bank.
 template <int kAtOnce>
-__global__ void norm_backward_kernel(NormBackward op) {
+__global__ void norm_backward_kernel(NormBackward op, RowParts parts) {
     const auto n = static_cast<float>(op.width);
     const auto offset = static_cast<float>(op.weight_offset);
-    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
+    const auto width = static_cast<int>(op.width);
+    const auto sums_bias = static_cast<bool>(op.dbias);
+    const auto weight_sum = [&](int i, int j) -> float& {
+        return shared_memory[j * (width / kAtOnce) + i / kAtOnce];
+    };
+    const auto bias_sum = [&](int i, int j) -> float& {
+        return shared_memory[width + j * (width / kAtOnce) + i / kAtOnce];
+    };
+    const auto of_columns = [&](const auto& f) {
+        for (int i = static_cast<int>(threadIdx.x) * kAtOnce; i < width;
+             i += static_cast<int>(blockDim.x) * kAtOnce)
+            f(i);
+    };
+    of_columns([&](int i) {
+        for (int j = 0; parts.sums != nullptr && j < kAtOnce; ++j) {
+            weight_sum(i, j) = 0;
+            if (sums_bias) bias_sum(i, j) = 0;
+        }
+    });
+    const std::int64_t end = op.rows * (blockIdx.x + 1) / gridDim.x;
+    for (std::int64_t row = op.rows * blockIdx.x / gridDim.x; row < end; ++row) {
         const Statistics stats = stored_statistics(op, row);
-        struct Pair {
-            Elements<kAtOnce> normed, g;
+        struct Columns {
+            Elements<kAtOnce> normed, dy, g;
         };
-        const auto pair_at = [&](std::int64_t i) {
-            Pair at{load_at_once<kAtOnce>(op.x, row * op.width + i),
-                    load_at_once<kAtOnce>(op.dy, row * op.width + i)};
-            const Elements<kAtOnce> weight = load_at_once<kAtOnce>(op.weight, i);
+        const auto columns_at = [&](int i) {
+            Columns at{load_at_once<kAtOnce>(op.x, row * op.width + i),
+                       load_at_once<kAtOnce>(op.dy, row * op.width + i),
+                       load_at_once<kAtOnce>(op.weight, i)};
             ORRERY_UNROLLED
             for (int j = 0; j < kAtOnce; ++j) {
                 at.normed.of[j] = (at.normed.of[j] - stats.mean) * stats.inverse_deviation;
-                at.g.of[j] *= weight.of[j] + offset;
+                at.g.of[j] = at.dy.of[j] * (at.g.of[j] + offset);
             }
             return at;
         };
         float along = 0, across = 0;
-        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
-            const Pair at = pair_at(i);
+        of_columns([&](int i) {
+            const Columns at = columns_at(i);
             ORRERY_UNROLLED
             for (int j = 0; j < kAtOnce; ++j) {
                 along += at.g.of[j] * at.normed.of[j];
                 across += at.g.of[j];
             }
-        }
+        });
         along = sum_over_block(along) / n;
-        across = sum_over_block(across) / n;
-        if (!op.centred) across = 0;
-        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
-            const Pair at = pair_at(i);
+        across = op.centred ? sum_over_block(across) / n : 0;
+        of_columns([&](int i) {
+            const Columns at = columns_at(i);
             Elements<kAtOnce> dx{};
             if (op.residual) dx = load_at_once<kAtOnce>(op.residual, row * op.width + i);
             ORRERY_UNROLLED
@@ -120,21 +143,66 @@ __global__ void norm_backward_kernel(NormBackward op) {
                 dx.of[j] +=
                     stats.inverse_deviation * (at.g.of[j] - across - at.normed.of[j] * along);
             store_at_once<kAtOnce>(op.dx, row * op.width + i, dx);
-        }
+            if (parts.sums == nullptr) return;
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j) {
+                weight_sum(i, j) += at.dy.of[j] * at.normed.of[j];
+                if (sums_bias) bias_sum(i, j) += at.dy.of[j];
+            }
+        });
     }
+    if (parts.sums == nullptr) return;
+    const Buffer sums{parts.sums, plan::DType::fp32};
+    const std::int64_t first = (sums_bias ? 2 : 1) * op.width * blockIdx.x;
+    of_columns([&](int i) {
+        Elements<kAtOnce> of_weight, of_bias{};
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j) {
+            of_weight.of[j] = weight_sum(i, j);
+            if (sums_bias) of_bias.of[j] = bias_sum(i, j);
+        }
+        store_at_once<kAtOnce>(sums, first + i, of_weight);
+        if (sums_bias) store_at_once<kAtOnce>(sums, first + width + i, of_bias);
+    });
 }
 
-__global__ void __launch_bounds__(kSumThreads)
+template <int kAtOnce>
+__global__ void __launch_bounds__(kSumThreads<kAtOnce>, 1)
     norm_weight_gradient_kernel(NormBackward op, RowParts parts) {
-    sum_columns(
-        op.rows, op.width, op.dweight, op.accumulate,
-        [&](std::int64_t row, std::int64_t column) {
+    sum_columns<kAtOnce>(
+        op.rows, op.width, parts,
+        [&](std::int64_t row, std::int64_t first) {
             const Statistics stats = stored_statistics(op, row);
-            const std::int64_t at = row * op.width + column;
-            const float normed = (load(op.x, at) - stats.mean) * stats.inverse_deviation;
-            return load(op.dy, at) * normed;
+            const std::int64_t at = row * op.width + first;
+            Elements<kAtOnce> term = load_at_once<kAtOnce>(op.x, at);
+            const Elements<kAtOnce> dy = load_at_once<kAtOnce>(op.dy, at);
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j)
+                term.of[j] = dy.of[j] * ((term.of[j] - stats.mean) * stats.inverse_deviation);
+            return term;
         },
-        parts);
+        ToColumn{op.dweight, op.accumulate});
+}
+
+// Gradients of a weight and a bias by kernels of their own: before dx, which may be written over
+// dy.
+template <int kAtOnce>
+void sum_by_columns(const NormBackward& op, ScratchMemory& scratch, cudaStream_t stream) {
+    const RowParts parts = row_parts(op.rows, op.width, scratch);
+    launch("norm_backward of weights", norm_weight_gradient_kernel<kAtOnce>,
+           column_grid<kAtOnce>(op.width, parts), stream, op, parts);
+    add_parts(parts, op.width, {op.dweight, op.accumulate}, {}, stream);
+    if (op.dbias)
+        bias_gradient({op.rows, op.width, op.dy, op.dbias, op.accumulate}, scratch, stream);
+}
+
+// Sums of so many rows each that what blocks have of them is little beside x and dy.
+RowParts parts_of_blocks(const NormBackward& op, const Grid& grid, ScratchMemory& scratch) {
+    constexpr std::int64_t kThreadsAtOnce = std::int64_t{1} << 17, kLeastRows = 8;
+    const std::int64_t blocks =
+        std::min<std::int64_t>(kThreadsAtOnce / grid.threads, op.rows / kLeastRows);
+    const std::int64_t count = std::max<std::int64_t>(blocks, 1);
+    return {count, scratch.numbers<float>(count * (op.dbias ? 2 : 1) * op.width)};
 }
 
 }  // namespace
@@ -161,21 +229,21 @@ void residual_norm(const ResidualNorm& op, cudaStream_t stream) {
                  });
 }
 
-// Gradients of weights first: dx may be written over dy.
 void norm_backward(const NormBackward& op, ScratchMemory& scratch, cudaStream_t stream) {
     check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
-    if (op.dweight) {
-        const RowParts parts = row_parts(op.rows, op.width, scratch);
-        launch("norm_backward of weights", norm_weight_gradient_kernel,
-               column_grid(op.width, parts), stream, op, parts);
-        add_parts(parts, op.width, op.dweight, op.accumulate, stream);
-    }
-    if (op.dbias)
-        bias_gradient({op.rows, op.width, op.dy, op.dbias, op.accumulate}, scratch, stream);
+    const auto sums_bytes = static_cast<std::size_t>((op.dbias ? 2 : 1) * op.width) * sizeof(float);
     with_at_once(op.width, {op.dy, op.x, op.weight, op.residual, op.dx}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
-        launch("norm_backward", norm_backward_kernel<kAtOnce>,
-               rows_grid<kAtOnce>(op.rows, op.width), stream, op);
+        Grid grid = rows_grid<kAtOnce>(op.rows, op.width);
+        RowParts parts;
+        if (op.dweight && has_shared_memory(sums_bytes)) {
+            parts = parts_of_blocks(op, grid, scratch);
+            grid = {blocks_for(parts.count), grid.threads, sums_bytes};
+        } else if (op.dweight) {
+            sum_by_columns<kAtOnce>(op, scratch, stream);
+        }
+        launch("norm_backward", norm_backward_kernel<kAtOnce>, grid, stream, op, parts);
+        add_parts(parts, op.width, {op.dweight, op.accumulate}, {op.dbias, op.accumulate}, stream);
     });
 }
 

@@ -117,17 +117,18 @@ __global__ void qk_norm_backward_kernel(QkNormBackward op) {
 // ---- gradients of weights, Σ dy·x̂ ----
 
 // Weights of all columns of a part: x̂ is known from the sums.
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSumThreads<1>)
     part_weight_gradient_kernel(QkNormBackward op, int part) {
     const NormedHead first = normed_head(op.shape, part == 0 ? 0 : op.shape.heads);
-    sum_columns(op.shape.batch * op.shape.sequence, width_of_part(op.shape, first),
-                part == 0 ? op.dq_weight : op.dk_weight, op.accumulate,
-                [&](std::int64_t row, std::int64_t column) {
-                    const float inverse = inverse_deviation(
-                        sum_of_part(op.sums, row, first), elements_of_part(op, first), op.epsilon);
-                    const std::int64_t at = row * op.shape.qkv_width() + first.column + column;
-                    return load(op.dy, at) * (load(op.qkv, at) * inverse);
-                });
+    sum_columns<1>(
+        op.shape.batch * op.shape.sequence, width_of_part(op.shape, first), {},
+        [&](std::int64_t row, std::int64_t column) {
+            const float inverse = inverse_deviation(sum_of_part(op.sums, row, first),
+                                                    elements_of_part(op, first), op.epsilon);
+            const std::int64_t at = row * op.shape.qkv_width() + first.column + column;
+            return Elements<1>{load(op.dy, at) * (load(op.qkv, at) * inverse)};
+        },
+        ToColumn{part == 0 ? op.dq_weight : op.dk_weight, op.accumulate});
 }
 
 // What each block has of the sums of a weight of all heads, queries' then keys': in the memory of
@@ -166,13 +167,15 @@ __global__ void head_weight_gradient_kernel(QkNormBackward op, HeadSums sums) {
     }
 }
 
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSumThreads<1>)
     add_head_sums_kernel(QkNormBackward op, HeadSums sums, std::int64_t blocks, int part) {
     const std::int64_t d = op.shape.head_dim;
-    sum_columns(blocks, d, part == 0 ? op.dq_weight : op.dk_weight, op.accumulate,
-                [&](std::int64_t block, std::int64_t column) {
-                    return sums.of_blocks[(block * 2 + part) * d + column];
-                });
+    sum_columns<1>(
+        blocks, d, {},
+        [&](std::int64_t block, std::int64_t column) {
+            return Elements<1>{sums.of_blocks[(block * 2 + part) * d + column]};
+        },
+        ToColumn{part == 0 ? op.dq_weight : op.dk_weight, op.accumulate});
 }
 
 void head_weight_gradients(const QkNormBackward& op, cudaStream_t stream) {
@@ -188,7 +191,7 @@ void head_weight_gradients(const QkNormBackward& op, cudaStream_t stream) {
            {blocks_for(blocks), kThreads, static_cast<std::size_t>(kWarps * row_bytes)}, stream, op,
            sums);
     for (int part = 0; blocks > 1 && part < 2; ++part)
-        launch("qk_norm_backward of weights", add_head_sums_kernel, column_grid(d), stream, op,
+        launch("qk_norm_backward of weights", add_head_sums_kernel, column_grid<1>(d), stream, op,
                sums, blocks, part);
 }
 
@@ -196,7 +199,7 @@ void part_weight_gradients(const QkNormBackward& op, cudaStream_t stream) {
     for (int part = 0; part < 2; ++part) {
         const std::int64_t heads = part == 0 ? op.shape.heads : op.shape.kv_heads;
         launch("qk_norm_backward of weights", part_weight_gradient_kernel,
-               column_grid(heads * op.shape.head_dim), stream, op, part);
+               column_grid<1>(heads * op.shape.head_dim), stream, op, part);
     }
 }
 

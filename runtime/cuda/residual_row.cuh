@@ -22,14 +22,6 @@ __device__ void drop(const ResidualAdd& op, std::int64_t at, Elements<kAtOnce>& 
 }
 
 template <int kAtOnce>
-__device__ void add_to(Elements<kAtOnce>& sum, const Buffer& from, std::int64_t first) {
-    const Elements<kAtOnce> more = load_at_once<kAtOnce>(from, first);
-    ORRERY_UNROLLED
-    for (int j = 0; j < kAtOnce; ++j)
-        sum.of[j] += more.of[j];
-}
-
-template <int kAtOnce>
 __device__ void add_residual_row(const ResidualAdd& op, std::int64_t row) {
     const std::int64_t position = op.positions ? op.position_rows.of(row) : 0;
     for (std::int64_t column = threadIdx.x * kAtOnce; column < op.width;

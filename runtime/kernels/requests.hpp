@@ -874,7 +874,6 @@ struct GateRowsBackward {
     KERNEL(residual_norm, ResidualNorm)                  \
     KERNEL(add, Add)                                     \
     KERNEL(embedding, Embedding)                         \
-    KERNEL(embedding_backward, EmbeddingBackward)        \
     KERNEL(cross_entropy_max, CrossEntropyMax)           \
     KERNEL(cross_entropy_sum, CrossEntropySum)           \
     KERNEL(cross_entropy_join, CrossEntropyJoin)         \
@@ -916,6 +915,7 @@ struct GateRowsBackward {
     KERNEL(attention_backward, AttentionBackward)        \
     KERNEL(bias_gradient, BiasGradient)                  \
     KERNEL(norm_backward, NormBackward)                  \
+    KERNEL(embedding_backward, EmbeddingBackward)        \
     KERNEL(drop_rows, DropRows)                          \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \

@@ -70,6 +70,21 @@ TEST(EmulatedKernels, AttendOnTensorCoresWhereTheyCan) {
     EXPECT_EQ(attention_of(DType::fp32, 64), (OnTensorCores{false, false}));
 }
 
+// Where the sums of a row do not fit, columns are summed by kernels of their own.
+TEST(EmulatedKernels, SumGradientsOfNormsInTheSharedMemoryThatThereIs) {
+    const std::size_t before = emulation::most_shared();
+    emulation::set_most_shared(60);
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+        const auto driver = make_cuda_driver(0);
+        World world(*driver, dtype, false);
+        check_norms(world);
+        for (const Finding& finding : world.findings())
+            EXPECT_TRUE(finding.right()) << finding.op << ", " << finding.variant << ", "
+                                         << finding.output << ": " << finding.first_wrong;
+    }
+    emulation::set_most_shared(before);
+}
+
 // A block of an RTX 4090 has 99 KiB: what does not fit is for the fp32 units, and right.
 TEST(EmulatedKernels, AttendInTheSharedMemoryThatThereIs) {
     const std::size_t before = emulation::most_shared();

@@ -14,8 +14,9 @@ struct Size {
 
 // Odd ones; wider than a block, and more rows than are summed at once.
 std::vector<Size> sizes(bool large) {
-    // Elements by one and by eight; rows in several parts where they are summed up.
-    std::vector<Size> all = {{1, 1}, {3, 37}, {35, 33}, {2, 300}, {5, 64}, {530, 24}};
+    // Elements by one and by eight, of which a thread may have more than one eight of a row; rows
+    // in several parts where they are summed up.
+    std::vector<Size> all = {{1, 1}, {3, 37}, {35, 33}, {2, 300}, {5, 64}, {530, 24}, {19, 2056}};
     if (large) all.push_back({4096, 2048});
     return all;
 }
@@ -310,7 +311,9 @@ void check_embeddings(World& world) {
     world.expect_same("y", y);
     for (const bool by_position : {false, true}) {
         check_embedding(world, 50, 9, by_position);
-        check_embedding(world, 2600, 300, by_position);  // more finds than the list holds
+        check_embedding(world, 300, 16, by_position);
+        for (const std::int64_t width : {300, 304})  // more finds than the list holds
+            check_embedding(world, 2600, width, by_position);
     }
 }
 
