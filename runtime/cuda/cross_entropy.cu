@@ -36,17 +36,50 @@ __global__ void max_kernel(CrossEntropyMax op) {
     }
 }
 
-// Of exponentials in fp64: a vocabulary is many of them.
+// Σ exp(logit − largest), in fp64: a vocabulary is many of them.
+struct SumOfRow {
+    float largest;
+    double total;
+};
+template <int kAtOnce>
+__device__ SumOfRow sum_under(const CrossEntropySum& op, std::int64_t row, bool ignored,
+                              float largest) {
+    double total = 0;
+    for_logits<kAtOnce>(op.part, op.logits, row, ignored ? 0 : op.part.valid_columns,
+                        [&](float logit) { total += std::exp(logit - largest); });
+    return {largest, sum_over_block(total)};
+}
+
+// In one pass: each thread's sum is under the largest logit that it knows by then. An infinite or
+// undefined one makes the sum undefined, as in two passes.
+template <int kAtOnce>
+__device__ SumOfRow sum_and_largest(const CrossEntropySum& op, std::int64_t row) {
+    constexpr float kNone = RunningSum{}.largest;
+    float largest = kNone;
+    double total = 0;
+    for_logits<kAtOnce>(op.part, op.logits, row, op.part.valid_columns, [&](float logit) {
+        if (logit == kNone) return;
+        if (logit > largest) {
+            total *= std::exp(largest - logit);
+            largest = logit;
+        }
+        total += std::exp(logit - largest);
+    });
+    const float of_all = largest_over_block(largest);
+    if (largest > kNone) total *= std::exp(largest - of_all);
+    return {of_all, sum_over_block(total)};
+}
+
 template <int kAtOnce>
 __global__ void sum_kernel(CrossEntropySum op) {
+    auto* const of_rows = static_cast<float*>(op.largest.data);
     for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
         const bool ignored = op.targets[row] < 0;
-        const float largest = static_cast<const float*>(op.largest.data)[row];
-        double total = 0;
-        for_logits<kAtOnce>(op.part, op.logits, row, ignored ? 0 : op.part.valid_columns,
-                            [&](float logit) { total += std::exp(logit - largest); });
-        total = sum_over_block(total);
+        const auto [largest, total] = op.finds_largest
+                                          ? sum_and_largest<kAtOnce>(op, row)
+                                          : sum_under<kAtOnce>(op, row, ignored, of_rows[row]);
         if (threadIdx.x > 0) continue;
+        if (op.finds_largest) of_rows[row] = largest;
         auto* const sums = static_cast<float*>(op.sums.data) + 2 * row;
         const std::int64_t target = column_of(op.part, op.targets[row]);
         sums[0] = ignored ? sum_of_ignored(op.part) : static_cast<float>(total);

@@ -69,12 +69,11 @@ void Performer::compute(const plan::CrossEntropySum& whole, const Call& call) {
     const Buffer logits = read(call, 0), sums = written(call, 0);
     const Buffer largest = op.finds_largest ? written(call, 1) : read(call, 1);
     const auto* targets = at<std::int32_t>(call.bound.reads.back());
-    if (op.finds_largest) call.kernels.cross_entropy_max({logits_part(op), logits, largest});
     over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
         op.rows = rows;
         call.kernels.cross_entropy_sum({logits_part(op), targets + token,
                                         from(logits, row * op.width), from(largest, row),
-                                        from(sums, 2 * row)});
+                                        from(sums, 2 * row), op.finds_largest});
     });
 }
 

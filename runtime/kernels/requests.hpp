@@ -453,6 +453,7 @@ struct CrossEntropySum {
     LogitsPart part;
     const std::int32_t* targets = nullptr;
     Buffer logits, largest, sums;
+    bool finds_largest = false;  // and writes it: one pass over the logits does for both
 };
 
 // The sums above of whole rows, from those that `parts` ranks have of `width` columns each, part

@@ -49,22 +49,29 @@ void exponentials(const Buffer& logits, double soft_cap, std::int64_t at, std::i
 }
 
 template <typename W>
-void max_as(const CrossEntropyMax& op, Team& team) {
-    for_rows(op.part, team, [&](std::int64_t row) {
-        W largest = -std::numeric_limits<W>::infinity();
-        for_pieces_of(op.part, row, op.part.valid_columns, [&](auto at, auto, auto n) {
-            Space<W> space;
-            counted_logits(op.logits, op.part.soft_cap, at, n, space.at);
-            const W here = max_of(space.at, n);
-            largest = here > largest ? here : largest;
-        });
-        data<W>(op.largest)[row] = largest;
+W largest_of_row(const LogitsPart& part, const Buffer& logits, std::int64_t row) {
+    W largest = -std::numeric_limits<W>::infinity();
+    for_pieces_of(part, row, part.valid_columns, [&](auto at, auto, auto n) {
+        Space<W> space;
+        counted_logits(logits, part.soft_cap, at, n, space.at);
+        const W here = max_of(space.at, n);
+        largest = here > largest ? here : largest;
     });
+    return largest;
 }
 
 template <typename W>
+void max_as(const CrossEntropyMax& op, Team& team) {
+    for_rows(op.part, team, [&](std::int64_t row) {
+        data<W>(op.largest)[row] = largest_of_row<W>(op.part, op.logits, row);
+    });
+}
+
+// Where it finds the largest logit too, the row stays in the cache between the two.
+template <typename W>
 void sum_as(const CrossEntropySum& op, Team& team) {
     for_rows(op.part, team, [&](std::int64_t row) {
+        if (op.finds_largest) data<W>(op.largest)[row] = largest_of_row<W>(op.part, op.logits, row);
         W* const sums = data<W>(op.sums, 2 * row);
         sums[0] = op.part.first_column == 0 ? W(1) : W(0);
         sums[1] = 0;

@@ -48,6 +48,18 @@ void check_loss_of(World& world, const LogitsPart& part, const std::string& vari
     // The exponent's rounding is of a number of up to 8, and is what the exponential is off.
     world.expect_close("sums", found, 16 + roundings_of_sum(part.columns));
 
+    world.begin("cross_entropy_sum", variant + ", finds the largest");
+    Tensor& of_both = world.in(logits);
+    Tensor& told_too = world.tokens(targets);
+    Tensor& peaks_found = world.out(DType::fp32, part.rows);
+    Tensor& sums_found = world.out(DType::fp32, 2 * part.rows);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_sum({part, at.at<std::int32_t>(told_too), at(of_both),
+                                   at(peaks_found), at(sums_found), true});
+    });
+    world.expect_close("largest", peaks_found, part.soft_cap > 0 ? 16 : 0);
+    world.expect_close("sums", sums_found, 16 + roundings_of_sum(part.columns));
+
     // Two parts with the numbers above, the second one's largest logits a little higher.
     world.begin("cross_entropy_join", variant);
     Values two_sums = sums, two_peaks = peaks;

@@ -80,7 +80,10 @@ const std::vector<Case>& cases() {
                              spread = "layout.expert_parallel=2";
     static const std::vector<Case> all = {
         {"gpt", kGpt, "1f1b", {spike}},
-        {"llama", kLlama, "zb-h1", {spike}},
+        {"llama",
+         kLlama,
+         "zb-h1",
+         {spike, "training.loss_logits=fused", "training.norm_kernel=fused_add"}},
         {"gpt offloaded",
          kGpt,
          "gpipe",

@@ -111,6 +111,28 @@ TEST(CrossEntropy, LossIsItsFormulaHoweverTheVocabularyIsShared) {
     }
 }
 
+// One request or two: the same bits, of rows that are ignored too.
+TEST(CrossEntropy, FindsTheLargestLogitInTheSamePass) {
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const std::vector<std::int32_t> target = targets();
+    const Computation run = [&](const World& world) {
+        const LogitsPart all = kAlone[0];
+        const Tensor of_rows = world.in(part_of(all, logits));
+        const Tensor largest = world.work_out(kRows), found = world.work_out(kRows);
+        const Tensor sums = world.work_out(2 * kRows), both = world.work_out(2 * kRows);
+        world.table.cross_entropy_max({all, of_rows.buffer(), largest.buffer()}, world.team);
+        world.table.cross_entropy_sum(
+            {all, target.data(), of_rows.buffer(), largest.buffer(), sums.buffer()}, world.team);
+        world.table.cross_entropy_sum(
+            {all, target.data(), of_rows.buffer(), found.buffer(), both.buffer(), true},
+            world.team);
+        EXPECT_EQ(found.values(), largest.values());
+        EXPECT_EQ(both.values(), sums.values());
+        return std::vector<Tensor>{both};
+    };
+    expect_everywhere(run, 2000);  // roundings of sums of 2100 exponentials
+}
+
 // Parts that find a largest logit of their own are joined to what one maximum of all gives.
 TEST(CrossEntropy, PartsAreJoinedToTheSumsOfWholeRows) {
     const Values logits = exact_numbers(kRows * kVocabulary, 1);
