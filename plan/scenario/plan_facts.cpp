@@ -6,6 +6,7 @@
 
 #include "plan/check.hpp"
 #include "plan/scenario/json_text.hpp"
+#include "plan/scenario/resolved.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -69,6 +70,34 @@ ReadResult no_facts(const std::string& name) {
     return not_read({std::move(fault)}, name, true);
 }
 
+constexpr std::string_view kTraining = "/training/";
+
+Json& flags_of(Json& resolved) {
+    return resolved["training"]["framework"]["flags"];
+}
+
+// Where those constants of the software are from that the scenario gives, by key: the resolved
+// scenario names its files, which the plan may be far from.
+Json sources_of_given(const ReadResult& read) {
+    Json resolved = Json::parse(read.resolved_json), sources = Json::object();
+    const Json& flags = flags_of(resolved);
+    for (const std::string& pointer : read.given) {
+        if (!pointer.starts_with(kTraining)) continue;
+        const std::string key = pointer.substr(kTraining.size());
+        if (flags.contains(key)) sources[key] = flags[key]["source"];
+    }
+    return sources;
+}
+
+void say_sources(const Json& sources, std::string& resolved_json) {
+    if (!sources.is_object() || sources.empty()) return;
+    Json resolved = Json::parse(resolved_json);
+    Json& flags = flags_of(resolved);
+    for (const auto& [key, source] : sources.items())
+        if (flags.contains(key) && source.is_string()) flags[key]["source"] = source;
+    resolved_json = resolved_text(resolved);
+}
+
 }  // namespace
 
 std::string facts_text(const ReadResult& read, const std::string& assembled) {
@@ -83,8 +112,10 @@ std::string facts_text(const ReadResult& read, const std::string& assembled) {
         if (!path.ends_with("/scenarios/" + profile.get<std::string>()))
             profile = std::filesystem::absolute(path).string();
     }
-    const Json facts = {
-        {"scenario", std::move(scenario)}, {"given", read.given}, {"unread", read.unread}};
+    const Json facts = {{"scenario", std::move(scenario)},
+                        {"given", read.given},
+                        {"unread", read.unread},
+                        {"sources", sources_of_given(read)}};
     return facts.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -114,6 +145,7 @@ ReadResult read_with_facts(std::string_view facts, const std::string& facts_name
     if (!result.scenario) return result;
     result.given = with_open_parts(pointers(parsed.value["given"]), result.given, open);
     result.unread = with_open_parts(pointers(parsed.value["unread"]), result.unread, open);
+    say_sources(parsed.value.value("sources", Json()), result.resolved_json);
     return result;
 }
 

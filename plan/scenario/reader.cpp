@@ -210,9 +210,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     result.unreadable = reading.unreadable;
     result.errors = std::move(reading.errors());
     if (!result.errors.empty()) return result;
-    result.resolved_json = resolved(scenario, reading.document(), verbatim)
-                               .dump(2, ' ', false, Json::error_handler_t::replace) +
-                           '\n';
+    result.resolved_json = resolved_text(resolved(scenario, reading.document(), verbatim));
     result.given = reading.document().given();
     result.unread = std::move(reading.unread);
     result.scenario = std::move(scenario);

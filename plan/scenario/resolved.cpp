@@ -34,4 +34,8 @@ Json resolved(const Scenario& scenario, const Document& document, const Verbatim
     return out;
 }
 
+std::string resolved_text(const Json& resolved) {
+    return resolved.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
 }  // namespace orrery::plan

@@ -9,5 +9,7 @@
 namespace orrery::plan {
 
 Json resolved(const Scenario& scenario, const Document& document, const Verbatim& verbatim);
+// As ReadResult has it.
+std::string resolved_text(const Json& resolved);
 
 }  // namespace orrery::plan

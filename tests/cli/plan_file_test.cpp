@@ -61,8 +61,9 @@ TEST(PlanFile, GivesTheBytesThatItsScenarioGives) {
 
 // The plan is another's: nothing of FILE's own layout is looked at.
 TEST(PlanFile, IsWhatIsSimulated) {
-    const std::vector<std::string> sets = {"--set", "layout.schedule=gpipe", "--set",
-                                           "training.sequence_length=64"};
+    const std::vector<std::string> sets = {"--set", "layout.schedule=gpipe",
+                                           "--set", "training.sequence_length=64",
+                                           "--set", "training.loss_logits=fused"};
     std::vector<std::string> changed = {tiny()};
     changed.insert(changed.end(), sets.begin(), sets.end());
     const auto expected = simulated(changed);
