@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -150,6 +151,8 @@ def main():
     words.add_argument("--times", type=pathlib.Path, help="a file for the seconds of each test, slowest first")
     asked = words.parse_args()
 
+    # A shell's background job ignores Ctrl-C, and so would the runs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tests = known_tests(asked.preset, asked.regex)
     if not tests:
         sys.exit(f"no test of {asked.preset} matches '{asked.regex}'")
