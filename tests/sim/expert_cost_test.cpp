@@ -186,14 +186,15 @@ TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
               2 * of(within, trace::Account::exposed_expert));
 }
 
-// Of eight rows of a token, to sixteen ranks of two nodes, one copy goes to each node.
+// Of eight rows of a token, to sixteen ranks of two nodes, one copy goes to each node: a quarter of
+// the bytes between them, at half of the line's rate; and latencies.
 TEST(ExpertCost, CopiesPassTheNetworkOnceForANode) {
     const theory::Sets sets = {"training.routing.distribution=uniform", "layout.expert_parallel=16",
                                "model.num_local_experts=16", "model.num_experts_per_tok=8"};
     theory::Sets copied = sets;
     copied.emplace_back("layout.expert_dispatcher=deduplicated");
     EXPECT_LT(of(predicted(copied), trace::Account::exposed_expert),
-              of(predicted(sets), trace::Account::exposed_expert) / 2);
+              of(predicted(sets), trace::Account::exposed_expert) * 2 / 3);
 }
 
 // Tokens choose two of sixteen experts; a rank gets a copy of each token at most.
