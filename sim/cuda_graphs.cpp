@@ -1,8 +1,11 @@
 #include "sim/cuda_graphs.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "plan/ir/link.hpp"
+#include "sim/cost/kernel_cost.hpp"
 #include "sim/machine.hpp"
 
 namespace orrery::sim {
@@ -18,7 +21,42 @@ std::vector<std::int32_t> blocks_of(const plan::StagePart& part) {
     return blocks;
 }
 
-void capture_layers(const plan::Plan& plan, std::vector<trace::InGraph>& ops) {
+// Ops of a block that a layer's graph cannot hold, [first, second): whose sizes follow from how
+// many rows came, which the host reads, and what is between them. Of experts with as many rows for
+// each whatever is chosen there are none.
+std::pair<std::size_t, std::size_t> counted_ops(const plan::Block& block, bool padded) {
+    std::pair<std::size_t, std::size_t> counted{0, 0};
+    for (std::size_t i = 0; i < block.ops.size() && !padded; ++i) {
+        const plan::Op& op = block.ops[i];
+        const bool rows = std::visit(
+            [](const auto& of) {
+                if constexpr (requires { of.expected + of.split; }) return true;
+                return false;
+            },
+            op.spec);
+        if (!rows && op.stream != plan::Stream::expert_comm) continue;
+        if (counted.second == 0) counted.first = i;
+        counted.second = i + 1;
+    }
+    return counted;
+}
+
+// What a graph's pool holds of a block: the scratch that captured ops write.
+std::int64_t captured_scratch(const plan::Block& block, bool padded) {
+    const auto [first, last] = counted_ops(block, padded);
+    if (first == last) return block.scratch_bytes;
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+        if (i >= first && i < last) continue;
+        for (const plan::TensorId id : block.ops[i].writes) {
+            const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+            if (tensor.role == plan::Role::scratch) bytes += tensor.bytes();
+        }
+    }
+    return std::min(bytes, block.scratch_bytes);
+}
+
+void capture_layers(const plan::Plan& plan, bool padded, std::vector<trace::InGraph>& ops) {
     const std::vector<std::uint32_t> first = plan.first_ops();
     for (const plan::Program& program : plan.programs)
         for (const plan::Stage& stage : program.stages)
@@ -26,8 +64,15 @@ void capture_layers(const plan::Plan& plan, std::vector<trace::InGraph>& ops) {
                 for (const std::int32_t block : blocks_of(part)) {
                     if (part.layer < 0) continue;
                     const auto at = static_cast<std::size_t>(block);
-                    for (std::size_t i = 0; i < plan.blocks[at].ops.size(); ++i)
-                        ops[first[at] + i] = i == 0 ? trace::InGraph::first : trace::InGraph::later;
+                    const auto counted = counted_ops(plan.blocks[at], padded);
+                    bool begins = true;  // a graph
+                    for (std::size_t i = 0; i < plan.blocks[at].ops.size(); ++i) {
+                        const bool apart = i >= counted.first && i < counted.second;
+                        ops[first[at] + i] = apart    ? trace::InGraph::no
+                                             : begins ? trace::InGraph::first
+                                                      : trace::InGraph::later;
+                        begins = apart;
+                    }
                 }
 }
 
@@ -57,6 +102,10 @@ std::int64_t most_in_flight(const plan::Program& program, std::int32_t stage) {
 
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario) {
     trace::GraphLaunches launches;
+    if (scenario.training.framework.expert_biases == plan::ExpertBiases::split)
+        for (const plan::Block& block : plan.blocks)
+            for (const plan::Op& op : block.ops)
+                launches.launches.push_back(launches_by_expert(op, scenario.training.fp8));
     const plan::CudaGraphs scope = scenario.training.cuda_graphs.scope;
     if (scope == plan::CudaGraphs::none) return launches;
     std::size_t size = 0;
@@ -64,7 +113,7 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
         size += block.ops.size();
     launches.ops.assign(size, trace::InGraph::no);
     if (scope == plan::CudaGraphs::per_layer) {
-        capture_layers(plan, launches.ops);
+        capture_layers(plan, scenario.training.routing.pads_to_capacity, launches.ops);
     } else {
         capture_step(plan, launches.ops);
         launches.step = launch_times(scenario.training.framework).forward;
@@ -82,14 +131,16 @@ std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,
         for (const std::uint32_t op : plan::link(plan, program).op)
             if (launches.ops[op] != trace::InGraph::no) ++nodes;
     } else {
+        const bool padded = scenario.training.routing.pads_to_capacity;
         for (const plan::Stage& stage : program.stages) {
             const std::int64_t graphs = most_in_flight(program, stage.index);
             for (const plan::StagePart& part : stage.parts)
                 for (const std::int32_t index : blocks_of(part)) {
                     if (part.layer < 0) continue;
                     const plan::Block& block = plan.blocks[static_cast<std::size_t>(index)];
-                    nodes += graphs * static_cast<std::int64_t>(block.ops.size());
-                    pools += graphs * block.scratch_bytes;
+                    const auto [first, last] = counted_ops(block, padded);
+                    nodes += graphs * static_cast<std::int64_t>(block.ops.size() - (last - first));
+                    pools += graphs * captured_scratch(block, padded);
                 }
         }
     }

@@ -8,9 +8,10 @@
 
 namespace orrery::sim {
 
-// Which ops of a plan are launched with others. per_layer: the blocks of each layer's passes, and
+// Which ops of a plan are launched with others, and which stand for several launches. per_layer:
+// the blocks of each layer's passes, but for what follows from how many rows come to an expert, and
 // not what is between them (gathers and reductions of sharded states, embedding, head).
-// full_iteration: all but the optimizer and copies between tiers of memory. Empty without graphs.
+// full_iteration: all but the optimizer and copies between tiers of memory. No ops without graphs.
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario);
 
 // What a rank's graphs hold of the device's memory between steps, beside the arena: their nodes,

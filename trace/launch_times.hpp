@@ -37,15 +37,19 @@ struct LaunchTimes {
 };
 
 // How an op is issued where kernels were captured in CUDA graphs: by itself, as the first of a
-// graph, which takes the time of one op, or with those before it, which takes none.
+// graph, which takes the time of one op, or with those before it, which takes none. One that is
+// issued by itself may stand for several that the host launches one after another.
 enum class InGraph : std::uint8_t { no, first, later };
 
 struct GraphLaunches {
     std::vector<InGraph> ops;  // by number of the op across blocks; empty: there are no graphs
-    Picoseconds step = 0;      // before the first op: of a graph that goes on for the whole step
+    std::vector<std::int64_t> launches;  // by the same; empty: one for each op
+    Picoseconds step = 0;  // before the first op: of a graph that goes on for the whole step
 
     Picoseconds of(std::size_t number, Picoseconds alone) const {
-        return !ops.empty() && ops[number] == InGraph::later ? 0 : alone;
+        if (!ops.empty() && ops[number] != InGraph::no)
+            return ops[number] == InGraph::later ? 0 : alone;
+        return launches.empty() ? alone : launches[number] * alone;
     }
     bool operator==(const GraphLaunches&) const = default;
 };

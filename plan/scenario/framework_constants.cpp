@@ -30,7 +30,8 @@ Keys<Framework> kernels_and_types() {
                                             "again in backward, or kept whole"),
         choice<&Framework::expert_biases>(
             "expert_biases",
-            "Of experts with biases: kernels of their own, or single operations expert by expert"),
+            "A rank's experts: one kernel for all, or the host launches each one's, and single "
+            "operations add its biases"),
         flag<&Framework::recompute_stops_early>(
             "recompute_stops_early", "Recomputation ends with the last op that backward reads of"),
     };

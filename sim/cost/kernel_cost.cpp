@@ -36,6 +36,11 @@ double to_double(std::int64_t value) {
     return static_cast<double>(value);
 }
 
+// Of the memory's bandwidth that single operations of PyTorch reach where they mix bf16 with fp32
+// and spread a row's or a column's numbers over a matrix. Fitted to gpt-oss-120b on H100 and GB200
+// (Megatron-Bridge 26.02 to 26.04).
+constexpr double kSingleOperationsShare = 0.43;
+
 // Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's
 // Guide, 2.2). Batched products of others go without them, at the rate of fp32: so say BLOOM's
 // experiments with heads of 108 and 150 (bigscience-workshop/bigscience, train/tr11-176B-ml).
@@ -433,6 +438,23 @@ std::optional<SingleOperations> single_operations(const plan::Op& op) {
 
 }  // namespace
 
+// Products go to cuBLAS one by one, on four streams (NVIDIA/TransformerEngine 2.9 to 2.16,
+// transformer_engine/common/gemm/cublaslt_gemm.cu, multi_stream_cublas_gemm), casts to a kernel for
+// each expert but those of delayed scaling, which have one for all
+// (pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl).
+std::int64_t launches_by_expert(const plan::Op& op, const plan::Fp8& fp8) {
+    if (op.is<plan::GroupedGemm>()) return op.as<plan::GroupedGemm>().local();
+    if (op.is<plan::AmaxRows>()) return op.as<plan::AmaxRows>().local();
+    if (op.is<plan::QuantizeRows>())
+        return fp8.recipe == plan::Fp8Recipe::delayed ? 1 : op.as<plan::QuantizeRows>().local();
+    const OpKind kind = op.kind();
+    if (kind != OpKind::expert_bias && kind != OpKind::expert_bias_backward &&
+        kind != OpKind::expert_activation && kind != OpKind::expert_activation_backward)
+        return 1;
+    const std::optional<SingleOperations> taken = single_operations(op);
+    return taken ? std::max<std::int64_t>(taken->kernels, 1) : 1;
+}
+
 Price KernelCost::price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
                                        double load) const {
     Price price = price_memory(block, op, t0_us, load);
@@ -444,7 +466,8 @@ Price KernelCost::price_biased_experts(const plan::Block& block, const plan::Op&
     const MemoryProfile& memory = profile_.memory;
     price.seconds = to_double(taken->kernels) * memory.t0_us.value * 1e-6 +
                     bytes * load * to_double(taken->rows) * to_double(op.size(1)) /
-                        (memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+                        (kSingleOperationsShare * memory.efficiency.value *
+                         profile_.hardware.memory_GBps.value * 1e9);
     price.relative_sd = memory.relative_sd;
     return price;
 }

@@ -32,6 +32,11 @@ struct Price {
     double relative_sd = 0;
 };
 
+// What a host launches for an op of a rank's experts where it splits their rows by counts that it
+// reads (plan::ExpertBiases::split), as Transformer Engine's GroupedLinear and Megatron Core's
+// TEGroupedMLP do; 1 for any other op.
+std::int64_t launches_by_expert(const plan::Op& op, const plan::Fp8& fp8);
+
 class KernelCost {
   public:
     // Of kernels that take the profile's times × the stack's factors, where so many ranks of a

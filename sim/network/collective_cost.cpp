@@ -247,10 +247,12 @@ Price Network::rows(std::int64_t message_bytes, const GroupShape& shape, std::in
 
 // Of line rates, what kernels that send copies reach, by the READMEs of their libraries
 // (github.com/deepseek-ai/DeepEP, and its branch hybrid-ep). Within a node DeepEP 0.67 on H800,
-// 0.62 and 0.71 on B200, HybridEP 0.49 to 0.53 on B200 and GB200 (8 to 36 ranks); between nodes
-// DeepEP 0.87 and 0.89 on H800 (32 and 64 ranks), HybridEP 0.57 to 0.82 on H100 (16 to 64). Their
-// tables count what a rank sends to itself, and its node; here that is taken off.
-constexpr double kCopiesWithin = 0.57, kCopiesBetween = 0.75, kCopiesDeviation = 0.15;
+// 0.62 and 0.71 on B200, HybridEP 0.49 to 0.53 on B200 and GB200 (8 to 36 ranks); between two nodes
+// DeepEP 0.43 on H800, HybridEP 0.57 on H100 (16 ranks); between more DeepEP 0.87 and 0.89 (32 and
+// 64 ranks), HybridEP 0.70 to 0.82. Their tables count what a rank sends to itself, and its node;
+// here that is taken off.
+constexpr double kCopiesWithin = 0.57, kCopiesBetweenTwo = 0.5, kCopiesBetween = 0.8,
+                 kCopiesDeviation = 0.15;
 
 Price Network::copies(double rank_bytes, double node_bytes, const GroupShape& shape) const {
     if (shape.ranks == 1) return {};
@@ -263,7 +265,8 @@ Price Network::copies(double rank_bytes, double node_bytes, const GroupShape& sh
                         bytes_sent_per_rank(plan::OpKind::all_gather, rank_bytes, near) /
                             (kCopiesWithin * cluster_.intra_node.bandwidth_GBps * 1e9);
     if (shape.nodes == 1) return price;
-    const Price between = all_to_all(0, node_bytes * network_efficiency_ / kCopiesBetween, shape);
+    const double of_line = shape.nodes == 2 ? kCopiesBetweenTwo : kCopiesBetween;
+    const Price between = all_to_all(0, node_bytes * network_efficiency_ / of_line, shape);
     if (between.seconds <= price.seconds) return price;
     return {between.seconds, CostFamily::inter_node_collective, kCopiesDeviation};
 }

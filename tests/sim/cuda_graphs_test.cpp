@@ -2,6 +2,7 @@
 // a gap between its nodes, and graphs hold memory of their own.
 #include <gtest/gtest.h>
 
+#include "plan/assemble/build_plan.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/prediction.hpp"
 #include "tests/theory/theory_scenarios.hpp"
@@ -63,6 +64,67 @@ TEST(CudaGraphs, OfAStepLeaveTheOptimizerToTheHost) {
     const double graphed = step_s(graphs("full_iteration", 0, slow_host));
     EXPECT_GE(graphed, issued);
     EXPECT_LT(graphed, issued + step_s({"training.launch_us=0"}));
+}
+
+const Sets kExperts = {
+    R"(model={"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 512,
+              "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 256,
+              "vocab_size": 128, "num_local_experts": 8, "num_experts_per_tok": 2,
+              "max_position_embeddings": 64})"};
+
+plan::Scenario experts(const Sets& more) {
+    Sets sets = kExperts;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return scenario(sets);
+}
+
+// What follows from how many rows come to an expert is in no graph of a layer, unless there are as
+// many for each.
+TEST(CudaGraphs, OfALayerLeaveCountedRowsToTheHost) {
+    const auto captured = [](const Sets& more, bool of_experts) {
+        const plan::Scenario of = experts(more);
+        const plan::Plan plan = plan::build_plan(of);
+        const trace::GraphLaunches launches = graph_launches(plan, of);
+        std::int64_t count = 0;
+        std::size_t number = 0;
+        for (const plan::Block& block : plan.blocks)
+            for (const plan::Op& op : block.ops) {
+                if (op.is<plan::GroupedGemm>() == of_experts &&
+                    launches.ops[number] != trace::InGraph::no)
+                    ++count;
+                ++number;
+            }
+        return count;
+    };
+    const Sets layers = graphs("per_layer", 0);
+    EXPECT_EQ(captured(layers, true), 0);
+    EXPECT_GT(captured(layers, false), 0);
+    Sets padded = layers;
+    padded.insert(padded.end(),
+                  {"training.routing.capacity_factor=1", "training.routing.capacity_of=rank",
+                   "training.routing.pad_to_capacity=true"});
+    EXPECT_GT(captured(padded, true), 0);
+    EXPECT_GT(captured(graphs("full_iteration", 0), true), 0);
+}
+
+// Where rows are split by the host, a product of all experts is a launch for each.
+TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
+    const auto launches = [](const std::string& biases) {
+        const plan::Scenario of = experts({"training.expert_biases=" + biases});
+        const plan::Plan plan = plan::build_plan(of);
+        const trace::GraphLaunches each = graph_launches(plan, of);
+        std::int64_t sum = 0;
+        std::size_t number = 0;
+        for (const plan::Block& block : plan.blocks)
+            for (const plan::Op& op : block.ops) {
+                const Picoseconds takes = each.of(number++, 1);
+                const bool product = op.is<plan::GroupedGemm>();
+                sum += product ? takes : 0;
+                EXPECT_TRUE(product || takes == 1) << op.label;
+            }
+        return sum;
+    };
+    EXPECT_EQ(launches("split"), 8 * launches("kernels"));
 }
 
 // Of a host that takes no time; one rank computes one op after another.

@@ -186,14 +186,15 @@ TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
               2 * of(within, trace::Account::exposed_expert));
 }
 
-// Of eight rows of a token, to sixteen ranks of two nodes, one copy goes to each node.
+// Of eight rows of a token, to sixteen ranks of two nodes, one copy goes to each node: a quarter of
+// the bytes between them, at half of the line's rate; and latencies.
 TEST(ExpertCost, CopiesPassTheNetworkOnceForANode) {
     const theory::Sets sets = {"training.routing.distribution=uniform", "layout.expert_parallel=16",
                                "model.num_local_experts=16", "model.num_experts_per_tok=8"};
     theory::Sets copied = sets;
     copied.emplace_back("layout.expert_dispatcher=deduplicated");
     EXPECT_LT(of(predicted(copied), trace::Account::exposed_expert),
-              of(predicted(sets), trace::Account::exposed_expert) / 2);
+              of(predicted(sets), trace::Account::exposed_expert) * 2 / 3);
 }
 
 // Tokens choose two of sixteen experts; a rank gets a copy of each token at most.
@@ -217,7 +218,8 @@ TEST(ExpertCost, CopiesLoadARankLessThanRowsDo) {
     EXPECT_NEAR(ExpertLoads(all_on_one).of(op).fullest, 2 * 32 / op.copies(2), 1e-12);
 }
 
-// Of gpt-oss, the experts' biases and clamped activation by Megatron Core's single operations.
+// Of gpt-oss, the experts' biases and clamped activation by Megatron Core's single operations, at
+// the share of the bandwidth that kernels of two element types reach.
 TEST(ExpertCost, BiasesBySingleOperations) {
     const theory::Sets sets = {
         R"(model={"model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 512,
@@ -232,7 +234,7 @@ TEST(ExpertCost, BiasesBySingleOperations) {
     const KernelCost fused(profile), single(profile, split, 1);
     const double t0 = profile.memory.t0_us.value * 1e-6;
     const double bandwidth =
-        profile.memory.efficiency.value * profile.hardware.memory_GBps.value * 1e9;
+        0.43 * profile.memory.efficiency.value * profile.hardware.memory_GBps.value * 1e9;
     const double load = 1.5, rows = load * 32 * 4;  // of one sequence, four experts a token
     const double first = 2 * 256, second = 512, inner = 256;
     const auto expect = [&](const char* block, const char* label, double kernels, double bytes,

@@ -307,7 +307,8 @@ TEST(Network, AnAllToAllTakesAsLongAsItsMessagesWithinOrBetweenNodes) {
 }
 
 // Over the network what is for nodes; within them, while it comes in, what is for their devices, as
-// fast as DeepEP's and HybridEP's tables say: 0.57 and 0.75 of line rates.
+// fast as DeepEP's and HybridEP's tables say: 0.57 of the link's rate, of the network's 0.5 between
+// two nodes and 0.8 between more.
 TEST(Network, CopiesPassTheNetworkOnceForANode) {
     const plan::Cluster cluster = plain_cluster(4);
     const Network network(cluster, plain_table());
@@ -322,7 +323,9 @@ TEST(Network, CopiesPassTheNetworkOnceForANode) {
     const double start = network.point_to_point(0, {false, 8}).seconds;
     const double rate =
         cluster.inter_node.nics_per_node * cluster.inter_node.bandwidth_Gbps / 8 * 1e9;
-    EXPECT_NEAR(network.copies(8e3, 20e6, over).seconds, start + 8 * 10e6 / (0.75 * rate), 1e-9);
+    EXPECT_NEAR(network.copies(8e3, 20e6, over).seconds, start + 8 * 10e6 / (0.5 * rate), 1e-9);
+    EXPECT_NEAR(network.copies(8e3, 20e6, {32, 4, 8, 1}).seconds, start + 8 * 15e6 / (0.8 * rate),
+                1e-9);
     EXPECT_EQ(network.copies(80e6, 200e6, over).seconds, network.copies(8e3, 200e6, over).seconds);
     EXPECT_EQ(network.copies(80e6, 80e6, {1, 1, 1, 1}).seconds, 0);
 }
