@@ -475,9 +475,9 @@ struct Framework {
     // too, which is a read of the sum less.
     NormKernel norm_kernel = NormKernel::fused;
     GatheredInputs gathered_inputs = GatheredInputs::again;
-    // kernels: experts' biases and their clamped activation take one kernel each. split: biases of
-    // the first product are added in it, those of the second expert by expert by single operations,
-    // and so are gate and up clamped.
+    // kernels: all that a rank's experts do takes one kernel each. split: the host launches each
+    // expert's products and casts; biases of the first product are added in it, those of the second
+    // expert by expert by single operations, and so are gate and up clamped.
     ExpertBiases expert_biases = ExpertBiases::kernels;
     bool recompute_stops_early = false;     // full: not beyond the last op that backward reads of
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
