@@ -2,6 +2,7 @@
 
 #include "cli/diff.hpp"
 #include "cli/json_values.hpp"
+#include "cli/model_facts.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -23,7 +24,11 @@ Json side_json(const ReportInput& side) {
     memory["peak_bytes"] = worst.peak_bytes;
     memory["capacity_bytes"] = prediction.memory.capacity_bytes;
     memory["verdict"] = sim::name(prediction.memory.verdict);
+    Json model;
+    for (const ModelFact& fact : model_facts(side.scenario))
+        model[fact.key] = fact.json();
     return {{"scenario", Json::parse(side.resolved_json)},
+            {"model", std::move(model)},
             {"step_time_s", prediction.step.time_s},
             {"tokens_per_s", prediction.throughput.tokens_per_s},
             {"tokens_per_s_per_gpu", prediction.throughput.tokens_per_s_per_gpu},

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "cli/diff.hpp"
+#include "cli/model_facts.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/text_table.hpp"
@@ -17,6 +20,8 @@ using sim::to_seconds;
 constexpr std::size_t kMostOps = 12;
 constexpr double kLeastShare = 0.001;  // of the longer step, for a line of its own
 constexpr std::size_t kMostValueColumns = 24;
+constexpr std::string_view kModelKeys = "/model/";
+constexpr double kInMultiples = 10;  // from here on "x 64.0" reads better than "+6300.0 %"
 
 std::string signed_text(double value, const std::string& size) {
     if (value == 0) return "0";
@@ -33,7 +38,9 @@ std::string seconds_change(double seconds) {
 }
 
 std::string percent_change(double a, double b) {
-    return a > 0 ? signed_text(b - a, percent_text(std::abs(b - a) / a)) : "";
+    if (a <= 0) return "";
+    if (b >= kInMultiples * a) return "x " + digits_text(b / a);
+    return signed_text(b - a, percent_text(std::abs(b - a) / a));
 }
 
 // A row of numbers: what is unknown on either side is not subtracted.
@@ -79,12 +86,57 @@ std::string value_text(const std::string& json) {
     return json.substr(0, kMostValueColumns - 3) + "...";
 }
 
-std::string keys_text(const DiffReport& report, const Console& console) {
-    std::string text = heading("what the scenarios say differently", console);
-    if (report.keys.empty()) return text + labelled("", "nothing");
+bool unlike_families(const DiffReport& report) {
+    return report.a.scenario.model.family != report.b.scenario.model.family;
+}
+
+bool is_of(const plan::KeyDifference& key, std::string_view section) {
+    return key.pointer.starts_with(section);
+}
+
+// Families have few keys in common: what they mean is compared, and the keys are counted.
+std::string unlike_models_text(const DiffReport& report) {
+    const std::vector<ModelFact> a = model_facts(report.a.scenario);
+    const std::vector<ModelFact> b = model_facts(report.b.scenario);
     TextTable table({Align::left, Align::right, Align::right});
     table.add({"", "A", "B"});
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (a[i].values != b[i].values) table.add({a[i].words, a[i].text(), b[i].text()});
+    std::int64_t of_a = 0, of_b = 0, of_both = 0;
     for (const plan::KeyDifference& key : report.keys)
+        if (is_of(key, kModelKeys)) ++(key.b.empty() ? of_a : key.a.empty() ? of_b : of_both);
+    const std::string keys = fmt::format(
+        "Keys of the models that differ: {} of {} alone, {} of {} alone, {} of both; --json lists "
+        "them.",
+        of_a, report.a.scenario.model.family, of_b, report.b.scenario.model.family, of_both);
+    return table.text() + "  " + wrapped(keys, kReportColumns, 2, 2) + '\n';
+}
+
+std::string models_text(const DiffReport& report, const Console& console) {
+    if (report.a.scenario.model == report.b.scenario.model) return "";
+    return heading("the models", console) + labelled("A", model_line(report.a.scenario)) +
+           labelled("B", model_line(report.b.scenario)) +
+           (unlike_families(report) ? unlike_models_text(report) : "");
+}
+
+// Layout, training and cluster in this order, before them the model, behind them the rest.
+std::string keys_text(const DiffReport& report, const Console& console) {
+    constexpr std::array<std::string_view, 4> kSections = {kModelKeys, "/layout/", "/training/",
+                                                           "/cluster/"};
+    const auto place = [&](const plan::KeyDifference& key) {
+        return std::find_if(kSections.begin(), kSections.end(),
+                            [&](std::string_view section) { return is_of(key, section); });
+    };
+    std::vector<plan::KeyDifference> keys = report.keys;
+    if (unlike_families(report))
+        std::erase_if(keys, [](const auto& key) { return is_of(key, kModelKeys); });
+    std::stable_sort(keys.begin(), keys.end(),
+                     [&](const auto& one, const auto& other) { return place(one) < place(other); });
+    std::string text = heading("what the scenarios say differently", console);
+    if (keys.empty()) return text + labelled("", "nothing");
+    TextTable table({Align::left, Align::right, Align::right});
+    table.add({"", "A", "B"});
+    for (const plan::KeyDifference& key : keys)
         table.add({key.pointer, value_text(key.a), value_text(key.b)});
     return text + table.text();
 }
@@ -267,7 +319,11 @@ std::string diff_sentence(const DiffReport& report) {
     if (report.a.prediction.conserved.tokens_per_step ==
         report.b.prediction.conserved.tokens_per_step)
         return text + ".";
-    return text + fmt::format(". Its steps are of other size: it trains {} {} tokens per second.",
+    text += ". Its steps are of other size: it trains ";
+    if (rate_b >= kInMultiples * rate_a)
+        return text +
+               fmt::format("{} times as many tokens per second.", digits_text(rate_b / rate_a));
+    return text + fmt::format("{} {} tokens per second.",
                               percent_text(std::abs(rate_b - rate_a) / rate_a),
                               rate_b > rate_a ? "more" : "fewer");
 }
@@ -278,9 +334,10 @@ std::string diff_text(const DiffReport& report, const Console& console) {
                        imported_text(report.a.resolved_json), "B", report.b.arguments.arguments(),
                        imported_text(report.b.resolved_json)) +
            console.bold(wrapped(diff_sentence(report), kReportColumns, 2, 2)) + "\n\n" +
-           sides_text(report) + keys_text(report, console) + accounts_table(report, console) +
-           busy_table(report, console) + ops_table(report, console) +
-           stages_table(report, console) + memory_table(report, console);
+           sides_text(report) + models_text(report, console) + keys_text(report, console) +
+           accounts_table(report, console) + busy_table(report, console) +
+           ops_table(report, console) + stages_table(report, console) +
+           memory_table(report, console);
 }
 
 }  // namespace orrery::cli

@@ -74,12 +74,12 @@ void Chunks::settle_kinds() {
             const bool shared =
                 std::any_of(first.parameters.begin(), first.parameters.end(),
                             [](const auto& declared) { return declared.spec.pipeline_ranks > 1; });
-            const bool embeds = std::any_of(first.ops.begin(), first.ops.end(), [](const auto& op) {
-                return op.template is<plan::Embedding>();
+            const bool loses = std::any_of(first.ops.begin(), first.ops.end(), [](const auto& op) {
+                return op.template is<plan::CrossEntropySum>();
             });
             if (shared && static_cast<std::size_t>(stage.index) < kind_of_.size())
                 kind_of_[static_cast<std::size_t>(stage.index)] =
-                    embeds ? Kind::embedding : Kind::head;
+                    loses ? Kind::head : Kind::embedding;
         }
 }
 

@@ -483,6 +483,7 @@ WorkKind work_kind(plan::OpKind kind) {
         case OpKind::cross_entropy_join:
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
+        case OpKind::cross_entropy_rescale:
             return WorkKind::loss;
         case OpKind::embedding:
         case OpKind::embedding_backward:

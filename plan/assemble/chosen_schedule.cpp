@@ -19,7 +19,9 @@ Schedule chosen_schedule(const Layout& layout) {
         case VocabularyParallel::interlaced:
             return interlaced_with_vocabulary(shape);
         case VocabularyParallel::vocab_1:
-            return with_vocabulary_between(*kind, shape);
+            return with_vocabulary_between(*kind, shape, LossBarriers::two);
+        case VocabularyParallel::vocab_2:
+            return with_vocabulary_between(*kind, shape, LossBarriers::one);
     }
     return kind->schedule(shape);
 }

@@ -74,6 +74,7 @@ bool derive_as_declared(BackwardWriter& writer, const Op& op) {
 
 void Derivation::derive(std::size_t index) {
     const Op op = forward_.ops[index];
+    if (op.phase == Phase::backward) return;  // of the gradient itself, which forward began
     if (derive_as_declared(*this, op)) return;
     switch (op.kind()) {
         case OpKind::gemm:
@@ -163,9 +164,12 @@ void Derivation::derive_gemm(std::size_t index) {
     const bool trained = !is_frozen(op.reads[1]);
     // A re-gather is issued before the data gradient.
     const TensorId input = trained ? need(op.reads[0]) : TensorId{-1};
-    const TensorId da = fresh_gradient(op.reads[0]);
-    emit(Gemm{m, k, n, GemmProduct::input_gradient, factor}, op.label + " dgrad",
-         {dc, need(op.reads[1])}, {da});
+    TensorId da = corrected_input_gradient(index);
+    if (da < 0) {
+        da = fresh_gradient(op.reads[0]);
+        emit(Gemm{m, k, n, GemmProduct::input_gradient, factor}, op.label + " dgrad",
+             {dc, need(op.reads[1])}, {da});
+    }
     contribute_of_product(op.reads[0], op.reads[1], da);
     if (trained)
         accumulate(Gemm{n, k, m, GemmProduct::weight_gradient, factor}, op.label + " wgrad",
@@ -448,6 +452,8 @@ void Derivation::derive_cross_entropy(std::size_t index) {
         largest = need(finds_largest ? op.writes[1] : op.reads[1]);
         sums = need(op.writes[0]);
     }
+    if (notes_.loss_in_backward && notes_.loss_in_backward->begun)
+        return correct_gradients(op, logits, sums, largest);
     Reads reads = {logits, largest, sums, need(op.reads.back())};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
     const auto weight = notes_.loss_weight.find(index);
@@ -471,6 +477,30 @@ std::pair<TensorId, TensorId> Derivation::join_loss(TensorId targets) {
         emit(late.loss, "loss", {sums, largest, words, loss}, {loss});
     }
     return {sums, largest};
+}
+
+// What forward made with the sums of its own part of the vocabulary becomes dlogits, in place, and
+// the gradient of what the head's product reads.
+void Derivation::correct_gradients(const Op& sum_op, TensorId dlogits, TensorId sums,
+                                   TensorId largest) {
+    const CrossEntropySum& sum = sum_op.as<CrossEntropySum>();
+    const ForwardBlock::LossInBackward::Begun& begun = *notes_.loss_in_backward->begun;
+    const TensorId input = forward_.ops[begun.product].reads[0];
+    input_gradient_ = fresh_gradient(input);
+    Reads reads = {dlogits,          need(begun.input_gradient), need(begun.target_words),
+                   need(begun.sums), need(begun.largest),        sums,
+                   largest,          need(sum_op.reads.back())};
+    if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
+    emit(CrossEntropyRescale{sum.rows, sum.width, forward_.tensors[at(input)].dims.back(),
+                             sum.vocabulary, sum.soft_cap, sum.words},
+         "loss of all parts", std::move(reads), {dlogits, input_gradient_});
+    gradient_of_[at(sum_op.reads[0])] = dlogits;
+}
+
+// Of the product that makes logits, where forward began it; else −1.
+TensorId Derivation::corrected_input_gradient(std::size_t index) const {
+    const auto& late = notes_.loss_in_backward;
+    return late && late->begun && late->begun->product == index ? input_gradient_ : TensorId{-1};
 }
 
 void Derivation::derive_cast(const Op& op) {

@@ -290,6 +290,8 @@ class Derivation : public BackwardWriter {
     void derive_embedding(const Op& op);
     void derive_cross_entropy(std::size_t index);
     std::pair<TensorId, TensorId> join_loss(TensorId targets);
+    void correct_gradients(const Op& sum, TensorId dlogits, TensorId sums, TensorId largest);
+    TensorId corrected_input_gradient(std::size_t product) const;
     void derive_broadcast(const Op& op);
     void spread_gradient(const Op& sum);
     void communicate(const Op& like, OpSpec spec, Reads reads, Reads writes, DType dtype);
@@ -306,6 +308,7 @@ class Derivation : public BackwardWriter {
     std::map<TensorId, Copies> gradient_copies_;  // by gradient in the backward block
     std::vector<TensorId> kept_;         // forward tensor → its name in the backward block
     std::vector<TensorId> gradient_of_;  // forward tensor → gradient in the backward block
+    TensorId input_gradient_ = -1;       // of the head's product, where forward began it
     std::vector<std::size_t> again_;     // forward ops emitted again …
     std::map<std::int32_t, std::int32_t> emitted_again_;  // … and where
 };

@@ -124,18 +124,52 @@ ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& d) {
 
 namespace {
 
+// The gradient of the loss by the sums that the part itself has, which makes dlogits of logits, and
+// of these the input's; and the words of the targets, by which the latter is corrected when the
+// sums of whole rows are known (Yeung et al. 2024, Algorithm 2: A and B).
+ForwardBlock::LossInBackward::Begun begin_gradient(ForwardWriter& w, const CrossEntropySum& sum,
+                                                   std::size_t product, TensorId weight,
+                                                   const std::vector<TensorId>& loss_reads) {
+    const Dims& d = w.dims();
+    const TensorId logits = loss_reads[0], largest = loss_reads[1], sums = loss_reads[2],
+                   targets = loss_reads[3];
+    const auto emit = [&](OpSpec spec, const char* label, std::vector<TensorId> reads,
+                          TensorId written) {
+        Op& op = w.op(std::move(spec), label, std::move(reads), {written});
+        op.phase = Phase::backward;
+        op.dtype = w.dtype(written);
+    };
+    std::vector<TensorId> reads = loss_reads;
+    if (d.scales_loss()) reads.push_back(w.tensor("loss scale", Role::scalar, DType::fp32, {1}));
+    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary, sum.soft_cap, 1, sum.words},
+         "loss of part", std::move(reads), logits);
+    TensorId dlogits = logits;
+    if (w.dtype(logits) != d.dtype) {
+        dlogits = w.activation("dlogits_of_part", sum.rows, sum.width);
+        emit(Cast{sum.rows * sum.width}, "logits", {logits}, dlogits);
+    }
+    const TensorId dx = w.activation("dinput_of_part", sum.rows, d.hidden);
+    emit(Gemm{sum.rows, d.hidden, sum.width, GemmProduct::input_gradient}, "logits dgrad",
+         {dlogits, weight}, dx);
+    const TensorId words = w.activation("words_of_targets", sum.rows, d.hidden);
+    emit(Embedding{sum.rows, d.hidden, 1, 1, sum.words}, "targets", {targets, weight}, words);
+    return {product, sums, largest, dx, words};
+}
+
 // Of rows of logits, of which every rank has a part: what each part has of a row goes to all ranks,
-// and the loss, and its gradient, wait for it in backward (Yeung et al. 2024, Algorithm 1). 12
-// bytes per token and part travel.
-void gather_loss(ForwardWriter& w, const Scenario& scenario, TensorId logits, TensorId targets) {
+// and the loss waits for it in backward, and so does its gradient (Yeung et al. 2024, Algorithm 1),
+// or its correction (Algorithm 2). 12 bytes per token and part travel.
+void gather_loss(ForwardWriter& w, const Scenario& scenario, std::size_t product, TensorId weight,
+                 TensorId logits, TensorId targets) {
     const Dims& d = w.dims();
     const std::int64_t parts = scenario.layout.vocabulary_ranks();
     const TensorId largest = w.tensor("largest", Role::stash, d.wide_dtype, {d.tokens});
     const TensorId sums = w.tensor("sums", Role::stash, d.wide_dtype, {d.tokens, 2});
-    w.op(CrossEntropySum{d.tokens, d.vocabulary, scenario.model.vocabulary, true,
-                         scenario.model.logit_soft_cap, 0, d.words},
-         "max and sum of exponentials", {logits, targets}, {sums, largest})
-        .dtype = w.dtype(logits);
+    const CrossEntropySum sum{
+        d.tokens, d.vocabulary, scenario.model.vocabulary, true, scenario.model.logit_soft_cap,
+        0,        d.words};
+    w.op(sum, "max and sum of exponentials", {logits, targets}, {sums, largest}).dtype =
+        w.dtype(logits);
     const auto gathered = [&](const char* name, TensorId own, std::int64_t width) {
         const TensorId all = w.tensor(name, Role::stash, d.wide_dtype, {parts, d.tokens, width});
         over_pipeline(w, AllGather{parts * d.tokens * width}, name, {own}, {all}, GroupKind::model)
@@ -147,6 +181,8 @@ void gather_loss(ForwardWriter& w, const Scenario& scenario, TensorId logits, Te
     loss.largest = gathered("largest of parts", largest, 1);
     loss.join = {d.tokens, parts, d.vocabulary};
     loss.loss = {d.tokens, 2, 1};
+    if (scenario.layout.vocabulary_parallel == VocabularyParallel::vocab_2)
+        loss.begun = begin_gradient(w, sum, product, weight, {logits, largest, sums, targets});
     w.loss_in_backward(loss);
 }
 
@@ -157,6 +193,7 @@ void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId we
     const Dims& d = w.dims();
     const std::string own = ahead > 0 ? "mtp_" : "", said = ahead > 0 ? "mtp " : "";
     TensorId logits = w.column_parallel_with(own + "logits", x, weight, -1);
+    const auto product = static_cast<std::size_t>(w.last_op());
     const Framework& framework = scenario.training.framework;
     const bool sharded =
         scenario.layout.vocabulary_ranks() > 1 && framework.loss_logits != LossLogits::gathered;
@@ -171,8 +208,9 @@ void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId we
     const DType logits_dtype = w.dtype(logits);
     const TensorId targets = w.tensor(own + "targets", Role::stash, DType::i32, {d.tokens});
 
-    if (scenario.layout.vocabulary_parallel == VocabularyParallel::vocab_1)
-        return gather_loss(w, scenario, logits, targets);
+    if (scenario.layout.shares_vocabulary() &&
+        scenario.layout.vocabulary_parallel != VocabularyParallel::interlaced)
+        return gather_loss(w, scenario, product, weight, logits, targets);
 
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.

@@ -89,6 +89,14 @@ struct ForwardBlock {
         TensorId sums = -1, largest = -1;  // of all parts
         CrossEntropyJoin join;
         CrossEntropy loss;
+        // Algorithm 2: forward goes on to the gradient with the sums of its own part, by ops of the
+        // backward phase, and backward corrects what came of them.
+        struct Begun {
+            std::size_t product = 0;           // the op that makes logits
+            TensorId sums = -1, largest = -1;  // of its own part
+            TensorId input_gradient = -1, target_words = -1;
+        };
+        std::optional<Begun> begun;
     };
     std::optional<LossInBackward> loss_in_backward;
 };

@@ -85,9 +85,10 @@ std::int64_t layer_adapters(const Model& m, const LayerSpec& layer, const Lora& 
 // Of all layers and what stands before and behind them.
 struct Account {
     std::int64_t parameters = 0;
-    std::int64_t matrices = 0;  // elements of the model's own matrices that tokens pass …
-    std::int64_t adapters = 0;  // … and of those beside them
-    double attention = 0;       // FLOPs of a token's attention, forward
+    std::int64_t passed_by = 0;  // of them those of the experts that a token does not go to
+    std::int64_t matrices = 0;   // elements of the model's own matrices that tokens pass …
+    std::int64_t adapters = 0;   // … and of those beside them
+    double attention = 0;        // FLOPs of a token's attention, forward
 };
 
 // Per token: 2 per weight of a matrix, and 2·s for each element of a head's query and of what comes
@@ -101,6 +102,10 @@ Account account_of(const Scenario& scenario) {
         const std::int64_t layers = m.layers_of(kind);
         const Matrices matrices = layer_matrices(m, layer);
         account.parameters += layers * (matrices.all + layer_vectors(m, layer));
+        account.passed_by += layers * (matrices.all - matrices.active);
+        if (const ExpertMlp* const mlp = layer.experts())
+            account.passed_by +=
+                layers * (mlp->routing.experts - mlp->routing.chosen) * mlp_biases(m, mlp->expert);
         account.matrices += layers * matrices.active;
         account.adapters += layers * layer_adapters(m, layer, scenario.training.lora);
         account.attention += 2.0 *
@@ -138,6 +143,11 @@ Conserved conserved_of(const Scenario& scenario) {
     if (scenario.training.lora.on())
         conserved.model_flops_per_step -= 2.0 * tokens * static_cast<double>(account.matrices);
     return conserved;
+}
+
+std::int64_t active_parameters_of(const Scenario& scenario) {
+    const Account account = account_of(scenario);
+    return account.parameters - account.passed_by;
 }
 
 double forward_flops_of(const Scenario& scenario) {

@@ -14,6 +14,9 @@ namespace orrery::plan {
 // checks the plan against them.
 Conserved conserved_of(const Scenario& scenario);
 
+// Parameters that one token meets: all but those of experts that it does not go to.
+std::int64_t active_parameters_of(const Scenario& scenario);
+
 // Model FLOPs of the forward pass of a step, of which model_flops_per_step is three times as many
 // where no matrix is frozen.
 double forward_flops_of(const Scenario& scenario);

@@ -142,6 +142,45 @@ struct CrossEntropyBackward {
     bool operator==(const CrossEntropyBackward&) const = default;
 };
 
+// What comes of dlogits, and of the product with the weight, that a part of the vocabulary has made
+// with the sums of its own words: its softmax counts for the part's share of the whole row's sum,
+// the target's one-hot for all (Yeung et al. 2024, arXiv 2411.05288, Algorithm 2).
+struct CrossEntropyRescale {
+    static constexpr std::string_view kDoc =
+        "gradients that a part of the vocabulary made with its own sums, of the sums of whole rows";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t hidden = 0;      // of a row of the head's input
+    std::int64_t vocabulary = 0;  // words that are not padding
+    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
+    WordShares words{};
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropyRescale::rows);
+        v.size("width", &CrossEntropyRescale::width);
+        v.size("hidden", &CrossEntropyRescale::hidden);
+        v.number("vocabulary", &CrossEntropyRescale::vocabulary);
+        v.number("soft_cap", &CrossEntropyRescale::soft_cap);
+        v.part(&CrossEntropyRescale::words);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dlogits of part", rows * width);
+        v.reads("dinput of part", rows, hidden);
+        v.reads("targets' words", rows, hidden);
+        v.reads("sums of part", 2 * rows);
+        v.reads("largest of part", rows);
+        v.reads("sums", 2 * rows);
+        v.reads("largest", rows);
+        v.reads("targets", rows);
+        v.may_read("loss scale", 1);
+        v.writes("dlogits", rows * width);
+        v.writes("dinput", rows * hidden);
+    }
+    bool operator==(const CrossEntropyRescale&) const = default;
+};
+
 }  // namespace orrery::plan
 
 // clang-format off
@@ -150,5 +189,6 @@ struct CrossEntropyBackward {
     OP(cross_entropy_sum, CrossEntropySum)           \
     OP(cross_entropy_join, CrossEntropyJoin)         \
     OP(cross_entropy, CrossEntropy)                  \
-    OP(cross_entropy_backward, CrossEntropyBackward)
+    OP(cross_entropy_backward, CrossEntropyBackward) \
+    OP(cross_entropy_rescale, CrossEntropyRescale)
 // clang-format on

@@ -154,8 +154,10 @@ Keys<Layout> pipeline_and_states() {
         choice<&Layout::vocabulary_parallel>(
             "vocabulary_parallel",
             "Whether pipeline ranks share out the words of embedding and head, and whether they "
-            "wait for each other within a micro-batch's loss (interlaced) or go on meanwhile "
-            "(vocab-1)")
+            "wait for each other within a micro-batch's loss (interlaced) or go on meanwhile: "
+            "until "
+            "its sums and then its gradient have come together (vocab-1), or until both have at "
+            "once, for more work (vocab-2)")
             .written_if([](const Layout& from) { return from.shares_vocabulary(); }),
         own<Layout>("layers_per_stage", KeyType::list,
                     "Layers of each stage, in the order of stages; \"even\": as alike as they can "

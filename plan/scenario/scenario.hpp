@@ -33,8 +33,9 @@ enum class DataParallelMode : std::uint8_t { synchronous, parameter_server };
 // Whether pipeline ranks share out the words of the embedding and of the head, and how they compute
 // with them. interlaced: every rank waits for the others within a micro-batch's loss (Lin et al.,
 // OSDI 2024, nnScaler); vocab_1: ranks go on meanwhile, with two more micro-batches in flight
-// (Algorithm 1 of Yeung et al. 2024, arXiv 2411.05288).
-enum class VocabularyParallel : std::uint8_t { none, interlaced, vocab_1 };
+// (Algorithm 1 of Yeung et al. 2024, arXiv 2411.05288); vocab_2: with one more, since the product
+// for the head's input is made before the sums of all parts are there (Algorithm 2).
+enum class VocabularyParallel : std::uint8_t { none, interlaced, vocab_1, vocab_2 };
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 // In what gradients are summed: in the type of the weights, or in a wider one.

@@ -22,7 +22,8 @@ struct Spelling<Recompute> {
 };
 template <>
 struct Spelling<VocabularyParallel> {
-    static constexpr std::array<std::string_view, 3> names = {"none", "interlaced", "vocab-1"};
+    static constexpr std::array<std::string_view, 4> names = {"none", "interlaced", "vocab-1",
+                                                              "vocab-2"};
 };
 template <>
 struct Spelling<DataParallelMode> {

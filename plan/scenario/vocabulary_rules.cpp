@@ -47,7 +47,8 @@ void check_vocabulary(Reading& reading, const Scenario& scenario) {
         layout.schedule != "1f1b")
         refuse_sharing(reading, "\"interlaced\" is an order of its own, made from 1f1b",
                        fmt::format("schedule = {}", layout.schedule),
-                       "\"schedule\": \"1f1b\", or \"vocabulary_parallel\": \"vocab-1\"");
+                       "\"schedule\": \"1f1b\", or \"vocabulary_parallel\": \"vocab-1\" or "
+                       "\"vocab-2\"");
     // Embedding and head are no work of the stages at the ends then.
     const std::vector<std::int64_t>& layers = layout.layers_per_stage;
     if (reading.good({"layout.layers_per_stage"}) &&

@@ -60,26 +60,31 @@ ActionGrid in_order(PlacedRows rows) {
     return grid;
 }
 
-// Backward passes come two micro-batches' time later than they could: one for the sums of all parts
-// of the vocabulary to come together, one for the gradients of what the head begins with.
-constexpr std::int32_t kLater = 2;
+// The gradient of what the first stage begins with has two micro-batches' time to reach all ranks.
+constexpr std::int32_t kEmbeddingLater = 2;
 
-Timeline later(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t period) {
-    if (kind.later != nullptr) return kind.later(shape, kLater);
+// Backward passes come so many micro-batches' time later than they could.
+Timeline later(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t period,
+               std::int32_t micro_batches) {
+    if (kind.later != nullptr) return kind.later(shape, micro_batches);
     Timeline timeline = unit_timeline(kind.schedule(shape));
     for (auto& row : timeline)
         for (TimedAction& timed : row)
             if (timed.action.kind != ActionKind::forward) {
-                timed.begin += kLater * period;
-                timed.end += kLater * period;
+                timed.begin += micro_batches * period;
+                timed.end += micro_batches * period;
             }
     return timeline;
 }
 
 ActionGrid spread_out(const ScheduleKind& kind, const StagePlacement& placement,
-                      const ScheduleShape& shape) {
+                      const ScheduleShape& shape, LossBarriers barriers) {
     const std::int64_t period = 3 * shape.virtual_stages;  // F and B, or F, I and W, of each chunk
-    const Timeline timeline = later(kind, shape, period);
+    // A barrier has a micro-batch's time. Between the two halves of one is what makes the sum of
+    // gradients of the sums of parts.
+    const std::int32_t waits = barriers == LossBarriers::two ? 2 : 1;
+    const std::int64_t until_sums = waits * period / 2;
+    const Timeline timeline = later(kind, shape, period, waits);
     PlacedRows rows(timeline.size());
     Pieces pieces(rows, placement);
     const std::int32_t last = placement.stages() - 1;
@@ -90,12 +95,12 @@ ActionGrid spread_out(const ScheduleKind& kind, const StagePlacement& placement,
             rows[r].push_back({timed.begin, forward ? kForward : kBackward, action});
             if (forward && action.stage == last) {
                 pieces.head(timed.end, ActionKind::forward, action.micro_batch);
-                pieces.head(timed.end + period, ActionKind::backward, action.micro_batch);
+                pieces.head(timed.end + until_sums, ActionKind::backward, action.micro_batch);
             }
             if (forward && action.stage == 0)
                 pieces.embedding(timed.begin - period, ActionKind::forward, action.micro_batch);
             if (makes_input_gradient(action.kind) && action.stage == 0)
-                pieces.embedding(timed.end + kLater * period, ActionKind::backward,
+                pieces.embedding(timed.end + kEmbeddingLater * period, ActionKind::backward,
                                  action.micro_batch);
         }
     return in_order(std::move(rows));
@@ -129,10 +134,11 @@ ActionGrid interlaced_grid(const StagePlacement& placement, const ScheduleShape&
 
 }  // namespace
 
-Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& shape) {
+Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& shape,
+                                 LossBarriers barriers) {
     const StagePlacement placement =
         place(kind.placement, shape.pipeline, shape.virtual_stages).with_pieces(shape.pipeline);
-    return {spread_out(kind, placement, shape), placement};
+    return {spread_out(kind, placement, shape, barriers), placement};
 }
 
 Schedule interlaced_with_vocabulary(const ScheduleShape& shape) {

@@ -6,11 +6,17 @@
 
 namespace orrery::plan {
 
-// Every backward pass comes two micro-batches later than the kind has it, and in the time between
-// lie forward and backward of the head's pieces, the same of all ranks at once; one micro-batch
-// earlier and later those of the embedding's. In flight are so two more micro-batches (Yeung et al.
-// 2024, arXiv 2411.05288, section 5).
-Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& shape);
+// How often ranks wait for each other between a micro-batch's logits and the gradient that its last
+// stage begins with: for the sums of all parts and then for the sum of their gradients, or for both
+// with little work between (Algorithms 1 and 2 of Yeung et al. 2024, arXiv 2411.05288, section 4).
+enum class LossBarriers : std::uint8_t { two, one };
+
+// Every backward pass comes as many micro-batches later than the kind has it as there are barriers,
+// and in the time between lie forward and backward of the head's pieces, the same of all ranks at
+// once; earlier and later those of the embedding's. As many more micro-batches are in flight
+// (section 5).
+Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& shape,
+                                 LossBarriers barriers);
 
 // 1F1B in which both passes of the head's pieces follow each other, with all ranks at the same
 // place of their rows; half as many micro-batches more are in flight as there are ranks.

@@ -1,4 +1,4 @@
-// The four kernels of the vocabulary-parallel loss: a block per row of logits; the loss by one
+// The kernels of the vocabulary-parallel loss: a block per row of logits; the loss by one
 // block.
 #include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
@@ -153,6 +153,35 @@ __global__ void backward_kernel(CrossEntropyBackward op) {
     }
 }
 
+template <int kAtOnce>
+__global__ void rescale_kernel(CrossEntropyRescale op) {
+    const auto* const sums = static_cast<const float*>(op.sums.data);
+    for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
+        const float largest = static_cast<const float*>(op.largest.data)[row];
+        const float below = static_cast<const float*>(op.part_largest.data)[row] - largest;
+        const float share =
+            static_cast<const float*>(op.part_sums.data)[2 * row] * std::exp(below) / sums[2 * row];
+        float of_target = (1 - share) * gradient_scale(op);
+        if (op.part.soft_cap > 0) {
+            const float tanh = (largest + sums[2 * row + 1]) / static_cast<float>(op.part.soft_cap);
+            of_target *= 1 - tanh * tanh;
+        }
+        const std::int64_t target = column_of(op.part, op.targets[row]);
+        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.part.columns;
+             i += blockDim.x * kAtOnce) {
+            Elements<kAtOnce> at = load_at_once<kAtOnce>(op.dlogits, row * op.part.columns + i);
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j)
+                at.of[j] = share * at.of[j] - (i + j == target ? of_target : 0.0F);
+            store_at_once<kAtOnce>(op.dlogits, row * op.part.columns + i, at);
+        }
+        for (std::int64_t i = threadIdx.x; i < op.hidden; i += blockDim.x) {
+            const std::int64_t at = row * op.hidden + i;
+            store(op.dx, at, share * load(op.part_dx, at) - of_target * load(op.words, at));
+        }
+    }
+}
+
 }  // namespace
 
 void cross_entropy_max(const CrossEntropyMax& op, cudaStream_t stream) {
@@ -188,6 +217,16 @@ void cross_entropy_backward(const CrossEntropyBackward& op, cudaStream_t stream)
     with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         launch("cross_entropy_backward", backward_kernel<kAtOnce>,
+               rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
+    });
+}
+
+void cross_entropy_rescale(const CrossEntropyRescale& op, cudaStream_t stream) {
+    check_types({op.part_sums, op.part_largest, op.sums, op.largest, op.part_dx, op.words,
+                 op.dlogits, op.dx});
+    with_at_once(op.part.columns, {op.dlogits}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("cross_entropy_rescale", rescale_kernel<kAtOnce>,
                rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
     });
 }

@@ -102,6 +102,16 @@ void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& cal
     });
 }
 
+// Reads dlogits, dinput and words of the part, its sums and largest, those of whole rows, targets,
+// and the loss scale where there is one.
+void Performer::compute(const plan::CrossEntropyRescale& op, const Call& call) {
+    const float* scale = call.bound.reads.size() > 8 ? at<float>(call.bound.reads[8]) : nullptr;
+    call.kernels.cross_entropy_rescale({logits_part(op), at<std::int32_t>(call.bound.reads[7]),
+                                        call.inputs.gradient_scale, scale, op.hidden, read(call, 3),
+                                        read(call, 4), read(call, 5), read(call, 6), read(call, 1),
+                                        read(call, 2), written(call, 0), written(call, 1)});
+}
+
 // What every tensor rank holds counts on the first one, the copy of a tied embedding where it
 // embeds.
 void Performer::compute(const plan::GradientNorm& op, const Call& call) {

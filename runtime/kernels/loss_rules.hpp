@@ -20,7 +20,8 @@ ORRERY_HOST_DEVICE inline float sum_of_ignored(const LogitsPart& part) {
 }
 
 // What gradients of logits are multiplied by.
-ORRERY_HOST_DEVICE inline float gradient_scale(const CrossEntropyBackward& op) {
+template <typename Backward>
+ORRERY_HOST_DEVICE float gradient_scale(const Backward& op) {
     const double loss_scale = op.loss_scale != nullptr ? static_cast<double>(*op.loss_scale) : 1;
     return static_cast<float>(op.scale * loss_scale);
 }

@@ -485,6 +485,21 @@ struct CrossEntropyBackward {
     Buffer logits;
 };
 
+// Gradients that a part made by the above of its own sums become those of the whole rows': with the
+// part's share q = part_sums[r,0]·exp(part_largest[r] − largest[r]) ÷ sums[r,0] of a row's sum,
+// dlogits[r] = q·dlogits[r] − (1 − q)·c·one-hot and dx[r] = q·part_dx[r] − (1 − q)·c·words[r],
+// where c = scale·loss_scale, times the slope of the cap at the target's logit.
+struct CrossEntropyRescale {
+    LogitsPart part;
+    const std::int32_t* targets = nullptr;
+    double scale = 1;
+    const float* loss_scale = nullptr;  // null: 1
+    std::int64_t hidden = 0;
+    Buffer part_sums, part_largest, sums, largest;
+    Buffer part_dx, words;  // [rows, hidden]; words: the targets' rows of the weight, or 0
+    Buffer dlogits, dx;
+};
+
 // Σ g², ADDED to five partial sums, of units 2^-13, 2^-34, 2^-55, 2^-76 and 2^-97: every g² (in
 // fp64) is split into whole multiples of them, whose sums are exact in fp64. So the sum does not
 // depend on the order of elements, nor on how they are shared out over threads, calls and ranks:
@@ -880,6 +895,7 @@ struct GateRowsBackward {
     KERNEL(cross_entropy_join, CrossEntropyJoin)         \
     KERNEL(cross_entropy, CrossEntropy)                  \
     KERNEL(cross_entropy_backward, CrossEntropyBackward) \
+    KERNEL(cross_entropy_rescale, CrossEntropyRescale)   \
     KERNEL(gradient_norm, GradientNorm)                  \
     KERNEL(unscale, Unscale)                             \
     KERNEL(update_loss_scale, UpdateLossScale)           \

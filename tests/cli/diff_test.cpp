@@ -1,4 +1,6 @@
 // `orrery diff`: what a person reads, and the contract of --json.
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/text_table.hpp"
@@ -75,6 +77,82 @@ TEST(Diff, JsonHasItsKeysAndSums) {
             bytes += memory[key].get<std::int64_t>();
         EXPECT_EQ(memory["peak_bytes"], bytes);
     }
+}
+
+// B has the model of a small mixture of experts.
+Outcome with_experts(std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--set-b", "model=models/tiny-moe.json", "--set-b",
+                             "layout.sequence_parallel=true"});
+    return compared(std::move(more));
+}
+
+// Models of unlike families are told in a line each and by what they mean; their keys are counted.
+TEST(Diff, OfUnlikeFamiliesReadsLikeThis) {
+    const Outcome outcome = with_experts();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::istringstream lines(replaced(outcome.out, folder(), ""));
+    for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(width_of(line), 100u) << line;
+    EXPECT_EQ(outcome.out.find("/model/"), std::string::npos);
+    expect_golden("diff_families.txt", outcome.out);
+}
+
+TEST(Diff, KnowsWhatModelsHaveWhateverTheirFamilyCallsIt) {
+    const Outcome outcome = with_experts({"--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out);
+    const json &a = result["a"]["model"], &b = result["b"]["model"];
+    // GPT-2: 12·h² + 13·h for each layer; words, positions and a norm of two vectors besides.
+    const std::int64_t h = 1024, of_a = 4 * (12 * h * h + 13 * h) + (8192 + 1024) * h + 2 * h;
+    EXPECT_EQ(a["parameters"], of_a);
+    EXPECT_EQ(a["active_parameters"], of_a);
+    // Mixtral: 4·w² of attention, 8·w of the router, two norms, eight experts of three matrices
+    // each; words at both ends and a norm. A token goes to two of the experts.
+    const std::int64_t w = 64, expert = 3 * w * 128;
+    const std::int64_t beside = 4 * (4 * w * w + 8 * w + 2 * w) + 2 * 256 * w + w;
+    EXPECT_EQ(b["parameters"], beside + 4 * 8 * expert);
+    EXPECT_EQ(b["active_parameters"], beside + 4 * 2 * expert);
+    EXPECT_EQ(a["layers"], 4);
+    EXPECT_EQ(a["width"], 1024);
+    EXPECT_EQ(b["width"], 64);
+    EXPECT_EQ(a["heads"], 16);
+    EXPECT_EQ(b["heads"], 8);
+    EXPECT_EQ(a["mlp_width"], 4096);
+    EXPECT_TRUE(b["mlp_width"].is_null());
+    EXPECT_TRUE(a["experts"].is_null());
+    EXPECT_EQ(b["experts"], 8);
+    EXPECT_EQ(b["experts_per_token"], 2);
+    EXPECT_EQ(b["expert_width"], 128);
+    EXPECT_EQ(b["expert_layers"], 4);
+    EXPECT_EQ(a["positions"], "learned");
+    EXPECT_EQ(b["positions"], "rotary");
+    EXPECT_EQ(a["vocabulary"], 8192);
+    EXPECT_EQ(b["tied_embeddings"], false);
+    // All keys are there all the same.
+    const auto has = [&](const char* pointer) {
+        return std::any_of(result["keys"].begin(), result["keys"].end(),
+                           [&](const json& key) { return key["pointer"] == pointer; });
+    };
+    EXPECT_TRUE(has("/model/n_embd") && has("/model/hidden_size"));
+}
+
+// Layout, training and cluster, in this order, behind the models' lines; of one family its keys.
+TEST(Diff, TellsKeysInTheOrderOfWhatTheyAreOf) {
+    const Outcome outcome =
+        compared({"--set-b", "cluster.price_usd_per_gpu_hour=3", "--set-b", "training.launch_us=2",
+                  "--set-b", "layout.zero_stage=0", "--set-b", "model.n_inner=2048"});
+    std::vector<std::size_t> places;
+    for (const char* said :
+         {"\n  A           tiny (gpt2):", "/model/n_inner", "/layout/zero_stage",
+          "/training/framework", "/cluster/price_usd_per_gpu_hour", "where the time goes"})
+        places.push_back(outcome.out.find(said));
+    EXPECT_TRUE(std::is_sorted(places.begin(), places.end())) << outcome.out;
+    EXPECT_LT(places.back(), outcome.out.size()) << outcome.out;
+}
+
+TEST(Diff, SaysTimesWherePercentagesAreTooLarge) {
+    const Outcome outcome = compared({"--set-b", "layout.global_batch_size=160"});
+    EXPECT_NE(outcome.out.find("x 20.0"), std::string::npos) << outcome.out;  // tokens of a step
 }
 
 TEST(Diff, OfAScenarioWithItselfIsNothing) {

@@ -66,6 +66,7 @@ std::vector<Model> worlds() {
         {kLlama,
          layout("window_unfused", {"model.model_type=mistral", "model.sliding_window=5", unfused})},
         {kGpt, layout("shared_vocabulary", {"pipeline_parallel=2", "vocabulary_parallel=vocab-1"})},
+        {kGpt, layout("one_barrier", {"pipeline_parallel=2", "vocabulary_parallel=vocab-2"})},
         {kLlama, layout("interlaced", {"pipeline_parallel=2", "vocabulary_parallel=interlaced"})},
         {kBloom, layout("bloom", {})},
         {kBloom, layout("bloom_unfused", {"tensor_parallel=2", unfused})},

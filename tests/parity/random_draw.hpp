@@ -49,7 +49,7 @@ inline const std::vector<Choice>& choices() {
         {"layout.offload.parameters", 5, below},
         {"layout.offload.activations", 5, below},
         {"layout.offload.prefetch", 4, {"0", "2", "3"}},
-        {"layout.vocabulary_parallel", 6, {"interlaced", "vocab-1"}},
+        {"layout.vocabulary_parallel", 6, {"interlaced", "vocab-1", "vocab-2"}},
         {"layout.optimizer_post_validation", 6, both},
         {"layout.expert_parallel", 1, {"1", "2", "4", "8"}},
         {"layout.expert_tensor_parallel", 4, {"2"}},

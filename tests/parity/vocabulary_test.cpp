@@ -45,7 +45,7 @@ TEST_P(SharedVocabulary, TrainsTheModelOfOneRankInFp32) {
 
 std::vector<Case> cases() {
     std::vector<Case> all;
-    const std::string vocab = "vocabulary_parallel=vocab-1",
+    const std::string vocab = "vocabulary_parallel=vocab-1", once = "vocabulary_parallel=vocab-2",
                       inter = "vocabulary_parallel=interlaced", pp2 = "pipeline_parallel=2",
                       pp4 = "pipeline_parallel=4", tp2 = "tensor_parallel=2",
                       sp = "sequence_parallel=true", dp2 = "data_parallel=2",
@@ -73,6 +73,15 @@ std::vector<Case> cases() {
     add("zero3_kept", {pp2, dp2, "zero_stage=3", "reshard_after_forward=false", vocab});
     add("zero3_interlaced", {pp2, dp2, "zero_stage=3", inter});
     add("recomputed", {pp2, "recompute=full", vocab});
+    add("one_barrier", {pp2, once});
+    add("one_barrier_4_data", {pp4, dp2, once});
+    add("one_barrier_tensor", {pp2, tp2, once});
+    add("one_barrier_tensor_sequence", {pp2, tp2, sp, dp2, once});
+    add("one_barrier_zb_h1", {pp4, "schedule=zb-h1", once});
+    add("one_barrier_v_half", {pp2, v2, "schedule=v-half", once});
+    add("one_barrier_interleaved", {pp2, v2, "schedule=interleaved", once});
+    add("one_barrier_zero3", {pp2, dp2, "zero_stage=3", once});
+    add("one_barrier_wide_logits", {pp2, "training.logits_dtype=fp32", once});
     for (const char* model : {kGpt, kLlama}) {
         NamedLayout offloaded = layout("offloaded_states", {pp2, vocab});
         offloaded.sets.push_back("layout.offload.optimizer=host");

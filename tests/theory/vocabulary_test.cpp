@@ -1,6 +1,7 @@
 // A vocabulary that pipeline ranks share out (Yeung et al. 2024, arXiv 2411.05288): what each rank
 // holds, what travels, and how many micro-batches are in flight: min(m, p − i + 2) with Algorithm 1
-// in 1F1B, and half as many again as ranks where the passes are interlaced (section 2).
+// in 1F1B, min(m, p − i + 1) with Algorithm 2 (section 5.2), and half as many again as ranks where
+// the passes are interlaced (section 2).
 #include <algorithm>
 
 #include "plan/assemble/chosen_schedule.hpp"
@@ -45,6 +46,30 @@ TEST(SharedVocabulary, EachRankHoldsItsPartOfBothEnds) {
     }
 }
 
+// Of a head's piece with t tokens, h hidden and V/p words, three products of 2·t·h·V/p FLOPs either
+// way: Algorithm 2 makes that of the input's gradient in the forward pass, and adds none.
+double flops_of(const plan::Plan& plan, const std::string& block) {
+    double sum = 0;
+    for (const plan::Block& one : plan.blocks)
+        if (one.name.starts_with(block))
+            for (const Op& op : one.ops)
+                sum += plan::flops(op);
+    return sum;
+}
+
+TEST(SharedVocabulary, TheSecondAlgorithmMakesTheInputsGradientForward) {
+    for (const std::int64_t p : {2, 4}) {
+        const double product = 2.0 * kTokens * kHidden * (kWords / p);
+        // The block stands twice: on the rank that hands the head its input, and on the others.
+        const plan::Plan one = plan_of(shared(p)), two = plan_of(shared(p, "vocab-2"));
+        EXPECT_EQ(flops_of(one, "head.forward"), 2 * product);
+        EXPECT_EQ(flops_of(one, "head.backward"), 2 * 2 * product);
+        EXPECT_EQ(flops_of(two, "head.forward"), 2 * 2 * product);
+        EXPECT_EQ(flops_of(two, "head.backward"), 2 * product);
+        EXPECT_EQ(plan::executed_flops(one), plan::executed_flops(two));
+    }
+}
+
 // Elements of a rank's messages in a step, by kind, on the stream of the vocabulary.
 std::map<plan::OpKind, std::int64_t> sent_by(const plan::Plan& plan, std::size_t rank) {
     std::map<plan::OpKind, std::int64_t> sent;
@@ -63,12 +88,14 @@ std::map<plan::OpKind, std::int64_t> sent_by(const plan::Plan& plan, std::size_t
 // are summed and their gradient goes out; of a token three numbers of each part come together.
 TEST(SharedVocabulary, SendsTwoActivationsEachWayAndThreeNumbersAToken) {
     const std::int64_t m = 8, p = 4, activation = kTokens * kHidden;
-    const plan::Plan plan = plan_of(shared(p));
-    for (std::size_t rank = 0; rank < p; ++rank) {
-        auto sent = sent_by(plan, rank);
-        EXPECT_EQ(sent[plan::OpKind::broadcast], 2 * m * activation);
-        EXPECT_EQ(sent[plan::OpKind::all_reduce], 2 * m * activation);
-        EXPECT_EQ(sent[plan::OpKind::all_gather], 3 * m * p * kTokens);
+    for (const char* how : {"vocab-1", "vocab-2"}) {
+        const plan::Plan plan = plan_of(shared(p, how));
+        for (std::size_t rank = 0; rank < p; ++rank) {
+            auto sent = sent_by(plan, rank);
+            EXPECT_EQ(sent[plan::OpKind::broadcast], 2 * m * activation);
+            EXPECT_EQ(sent[plan::OpKind::all_reduce], 2 * m * activation);
+            EXPECT_EQ(sent[plan::OpKind::all_gather], 3 * m * p * kTokens);
+        }
     }
     // Within the micro-batch the maximum and two sums are reduced instead.
     auto sent = sent_by(plan_of(shared(p, "interlaced")), 1);
@@ -90,14 +117,16 @@ plan::Schedule schedule_of(const char* how, std::int64_t p, std::int64_t m) {
             .layout);
 }
 
-TEST(SharedVocabulary, HasTwoMoreMicroBatchesInFlight) {
-    for (const std::int64_t p : {2, 3, 4, 8, 16})
-        for (const std::int64_t m : {1, 2, 5, 40}) {
-            const plan::Schedule schedule = schedule_of("vocab-1", p, m);
-            for (std::int64_t i = 0; i < p; ++i)
-                EXPECT_EQ(in_flight(schedule, static_cast<std::size_t>(i)), std::min(m, p - i + 2))
-                    << "p " << p << " m " << m << " rank " << i;
-        }
+TEST(SharedVocabulary, HasAMicroBatchMoreInFlightForEachBarrier) {
+    for (const auto& [how, barriers] : {std::pair("vocab-1", 2), std::pair("vocab-2", 1)})
+        for (const std::int64_t p : {2, 3, 4, 8, 16})
+            for (const std::int64_t m : {1, 2, 5, 40}) {
+                const plan::Schedule schedule = schedule_of(how, p, m);
+                for (std::int64_t i = 0; i < p; ++i)
+                    EXPECT_EQ(in_flight(schedule, static_cast<std::size_t>(i)),
+                              std::min(m, p - i + barriers))
+                        << how << " p " << p << " m " << m << " rank " << i;
+            }
 }
 
 TEST(SharedVocabulary, InterlacedHasHalfAsManyMoreAsRanks) {
@@ -121,8 +150,9 @@ TEST(SharedVocabulary, ABroadcastComesFromAMemberOfItsGroup) {
 // The small stash of a piece in the place of a whole stash of layers would keep it from the next
 // one, and the arena would grow by a stash of layers for each: next to nothing is lost.
 TEST(SharedVocabulary, StashesOfPiecesDoNotTakeTheRoomOfLayers) {
-    for (const Sets& sets : {shared(2), shared(2, "interlaced"), shared(4, "interlaced"),
-                             shared(2, "vocab-1", {"layout.schedule=zb-h1"})}) {
+    for (const Sets& sets :
+         {shared(2), shared(2, "interlaced"), shared(4, "interlaced"),
+          shared(2, "vocab-1", {"layout.schedule=zb-h1"}), shared(4, "vocab-2")}) {
         const plan::Plan plan = plan_of(sets);
         const auto stages = static_cast<std::int32_t>(plan.programs.size());
         for (const plan::Program& program : plan.programs) {
@@ -141,10 +171,12 @@ TEST(SharedVocabulary, StashesOfPiecesDoNotTakeTheRoomOfLayers) {
 // All schedules, odd numbers of ranks too: ranks run the pieces' passes in one order.
 TEST(SharedVocabulary, RanksRunTheirPiecesInOneOrder) {
     for (const plan::ScheduleKind& kind : plan::schedule_kinds())
-        for (const std::int64_t p : {2, 3, 5, 8}) {
+        for (const auto& [p, how] :
+             {std::pair(2, "vocab-1"), std::pair(3, "vocab-2"), std::pair(5, "vocab-1"),
+              std::pair(8, "vocab-2"), std::pair(8, "vocab-1"), std::pair(2, "vocab-2")}) {
             const std::int64_t v = kind.chunks == plan::Chunks::one ? 1 : 2;
             const plan::Schedule schedule = plan::chosen_schedule(
-                scenario(shared(p, "vocab-1",
+                scenario(shared(p, how,
                                 {set("model.n_layer", p * v), set("layout.virtual_pipeline", v),
                                  set("layout.global_batch_size", 4 * p),
                                  "layout.schedule=" + std::string(kind.name)}))

@@ -1,4 +1,4 @@
-// The four kernels of the vocabulary-parallel loss.
+// The kernels of the vocabulary-parallel loss.
 #include <cmath>
 #include <limits>
 
@@ -161,6 +161,49 @@ void backward_as(const CrossEntropyBackward& op, Team& team) {
     });
 }
 
+// to = keep·from, and what is taken away of a piece of it: take(piece, its first column, length).
+template <typename W, typename F>
+void rescale_row(const Buffer& from, const Buffer& to, std::int64_t first, std::int64_t width,
+                 W keep, const F& take) {
+    for (std::int64_t i = 0; i < width; i += kPiece) {
+        const std::int64_t n = std::min<std::int64_t>(width - i, kPiece);
+        Space<W> space;
+        convert_from(from, first + i, n, space.at);
+        Array<W>(space.at, n) *= keep;
+        take(space.at, i, n);
+        convert_to(to, first + i, n, space.at);
+    }
+}
+
+template <typename W>
+void rescale_as(const CrossEntropyRescale& op, Team& team) {
+    const double loss_scale = op.loss_scale != nullptr ? static_cast<double>(*op.loss_scale) : 1;
+    for_rows(op.part, team, [&](std::int64_t row) {
+        const auto largest = static_cast<double>(data<W>(op.largest)[row]);
+        const double below = static_cast<double>(data<W>(op.part_largest)[row]) - largest;
+        const double share = static_cast<double>(data<W>(op.part_sums)[2 * row]) * std::exp(below) /
+                             static_cast<double>(data<W>(op.sums)[2 * row]);
+        double of_target = (1 - share) * op.scale * loss_scale;
+        if (op.part.soft_cap > 0) {
+            const double logit = largest + static_cast<double>(data<W>(op.sums)[2 * row + 1]);
+            of_target *= 1 - (logit / op.part.soft_cap) * (logit / op.part.soft_cap);
+        }
+        const auto keep = static_cast<W>(share), rest = static_cast<W>(of_target);
+        const std::int64_t target = column_of(op.part, op.targets[row]);
+        rescale_row(op.dlogits, op.dlogits, row * op.part.columns, op.part.columns, keep,
+                    [&](W* piece, std::int64_t column, std::int64_t n) {
+                        if (target >= column && target < column + n) piece[target - column] -= rest;
+                    });
+        const std::int64_t first = row * op.hidden;
+        rescale_row(op.part_dx, op.dx, first, op.hidden, keep,
+                    [&](W* piece, std::int64_t column, std::int64_t n) {
+                        Space<W> words;
+                        convert_from(op.words, first + column, n, words.at);
+                        Array<W>(piece, n) -= rest * ConstArray<W>(words.at, n);
+                    });
+    });
+}
+
 }  // namespace
 
 void cross_entropy_max(const CrossEntropyMax& op, Team& team) {
@@ -181,6 +224,10 @@ void cross_entropy(const CrossEntropy& op, Team&) {
 
 void cross_entropy_backward(const CrossEntropyBackward& op, Team& team) {
     with_work_type(op.logits.dtype, [&](auto w) { backward_as<decltype(w)>(op, team); });
+}
+
+void cross_entropy_rescale(const CrossEntropyRescale& op, Team& team) {
+    with_work_type(op.dlogits.dtype, [&](auto w) { rescale_as<decltype(w)>(op, team); });
 }
 
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -334,8 +334,8 @@ const Spelling kSpellings[] = {
     {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8", "not_stated"}, {"nvfp4", "fp6"}},
     {"/layout/task", {"pretrain", "lora", "sft"}, {}},
     {"/layout/vocabulary_variant",
-     {"baseline", "vocab-1", "interlaced"},
-     {"vocab-2"},
+     {"baseline", "vocab-1", "vocab-2", "interlaced"},
+     {},
      R"({"layout": {"pp": 2, "dp": 4, "schedule": "1f1b"}})"},
 };
 

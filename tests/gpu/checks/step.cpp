@@ -89,6 +89,33 @@ void check_loss_of(World& world, const LogitsPart& part, const std::string& vari
                                         at.at<float>(scale), at(peak), at(sum), at(gradient)});
     });
     world.expect_close("logits", gradient, 16);
+
+    // Of a part with the sums above, in rows whose largest logit and sum are a little higher.
+    world.begin("cross_entropy_rescale", variant);
+    constexpr std::int64_t kHidden = 72;
+    Values all_sums = sums, all_peaks = peaks;
+    for (double& sum_of_row : all_sums)
+        sum_of_row *= 1.5;
+    for (double& peak_of_row : all_peaks)
+        peak_of_row += 0.25;
+    Tensor& dlogits = world.in(logits);
+    Tensor& part_dx = world.in(normals(part.rows * kHidden, 5));
+    Tensor& words = world.in(normals(part.rows * kHidden, 6));
+    Tensor& own_sums = world.in(DType::fp32, sums);
+    Tensor& own_peaks = world.in(DType::fp32, peaks);
+    Tensor& row_sums = world.in(DType::fp32, all_sums);
+    Tensor& row_peaks = world.in(DType::fp32, all_peaks);
+    Tensor& of_rows = world.tokens(targets);
+    Tensor& loss_scale = world.in(DType::fp32, {1024});
+    Tensor& dx = world.out(part.rows * kHidden);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_rescale({part, at.at<std::int32_t>(of_rows), 0.01,
+                                       at.at<float>(loss_scale), kHidden, at(own_sums),
+                                       at(own_peaks), at(row_sums), at(row_peaks), at(part_dx),
+                                       at(words), at(dlogits), at(dx)});
+    });
+    world.expect_close("dlogits", dlogits, 16);
+    world.expect_close("dx", dx, 16);
 }
 
 void check_adamw(World& world, const std::string& variant, DType gradients, bool clips, bool skips,

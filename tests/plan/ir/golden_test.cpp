@@ -118,6 +118,11 @@ TEST(PlanGolden, HeadBlocks) {
     Scenario chunked = sequence_2(small_gpt2());
     chunked.training.loss_chunks = 2;
     expect_golden("head_chunks_sequence", blocks_named(build_plan(chunked), "head"));
+    Scenario shared = small_llama();
+    shared.layout.pipeline_parallel = 2;
+    shared.layout.layers_per_stage = {2, 2};
+    shared.layout.vocabulary_parallel = VocabularyParallel::vocab_2;
+    expect_golden("head_one_barrier", blocks_named(build_plan(shared), "head"));
 }
 
 TEST(PlanGolden, LayerBlocksOfGpt2) {

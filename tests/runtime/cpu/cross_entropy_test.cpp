@@ -177,6 +177,110 @@ TEST(CrossEntropy, PartsAreJoinedToTheSumsOfWholeRows) {
     expect_everywhere(run, 2000);  // roundings of sums of 700 exponentials, scaled once more
 }
 
+// A part's gradients by its own sums, rescaled by those of whole rows, are those by whole rows: of
+// logits, and of what a product with the weight makes of them.
+TEST(CrossEntropy, RescaledGradientsAreThoseByWholeRows) {
+    constexpr std::int64_t kWidth = 5;
+    const std::vector<std::int32_t> target = targets();
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const Values weight = exact_numbers(kVocabulary * kWidth, 2);
+    const auto row_of = [&](std::int64_t word, std::int64_t i) {
+        return weight[static_cast<std::size_t>(word * kWidth + i)];
+    };
+    const auto input_gradient = [&](const LogitsPart& part, const Values& dlogits) {
+        Values dx(kRows * kWidth);
+        for (std::int64_t at = 0; at < kRows * kWidth; ++at)
+            for (std::int64_t c = 0; c < part.valid_columns; ++c)
+                dx[static_cast<std::size_t>(at)] +=
+                    dlogits[static_cast<std::size_t>(at / kWidth * part.columns + c)] *
+                    row_of(part.first_column + c, at % kWidth);
+        return dx;
+    };
+    for (const double soft_cap : {0.0, 5.0}) {
+        const auto capped = [&](LogitsPart part) {
+            part.soft_cap = soft_cap;
+            return part;
+        };
+        // Sums and largest of these logits, which become gradients by them.
+        struct Made {
+            Tensor gradients, sums, largest;
+        };
+        const auto by_own_sums = [&](const World& world, const LogitsPart& part, const Values& of) {
+            Made made{world.in(of), world.work_out(2 * kRows), world.work_out(kRows)};
+            world.table.cross_entropy_max({part, made.gradients.buffer(), made.largest.buffer()},
+                                          world.team);
+            world.table.cross_entropy_sum({part, target.data(), made.gradients.buffer(),
+                                           made.largest.buffer(), made.sums.buffer()},
+                                          world.team);
+            world.table.cross_entropy_backward(
+                {part, target.data(), kScale, &kLossScale, made.largest.buffer(),
+                 made.sums.buffer(), made.gradients.buffer()},
+                world.team);
+            return made;
+        };
+        for (const LogitsPart& of : kParts) {
+            const LogitsPart part = capped(of);
+            Values words(kRows * kWidth);
+            for (std::int64_t at = 0; at < kRows * kWidth; ++at) {
+                const std::int64_t word = target[static_cast<std::size_t>(at / kWidth)];
+                const std::int64_t column = word - part.first_column;
+                if (word >= 0 && column >= 0 && column < part.valid_columns)
+                    words[static_cast<std::size_t>(at)] = row_of(word, at % kWidth);
+            }
+            const auto found = in_fp64([&](const World& world) {
+                const Made whole =
+                    by_own_sums(world, capped({kRows, kVocabulary, 0, kVocabulary}), logits);
+                const Made own = by_own_sums(world, part, part_of(part, logits));
+                const Tensor part_dx = world.in(input_gradient(part, own.gradients.values()));
+                const Tensor looked_up = world.in(words), dx = world.out(kRows * kWidth);
+                world.table.cross_entropy_rescale(
+                    {part, target.data(), kScale, &kLossScale, kWidth, own.sums.buffer(),
+                     own.largest.buffer(), whole.sums.buffer(), whole.largest.buffer(),
+                     part_dx.buffer(), looked_up.buffer(), own.gradients.buffer(), dx.buffer()},
+                    world.team);
+                Values expected = part_of(part, whole.gradients.values());
+                for (std::int64_t at = 0; at < kRows * part.columns; ++at)
+                    if (at % part.columns >= part.valid_columns)
+                        expected[static_cast<std::size_t>(at)] = 0;
+                return std::vector<Tensor>{own.gradients, dx, world.in(expected),
+                                           world.in(input_gradient(part, expected))};
+            });
+            expect_equal_in_fp64(found[0], found[2], 100);  // of an exponential and a quotient
+            expect_equal_in_fp64(found[1], found[3], 100 + 2 * kVocabulary);  // … of each term
+        }
+    }
+}
+
+TEST(CrossEntropy, RescalesEverywhereAlike) {
+    constexpr std::int64_t kWidth = 1500;  // more than a piece
+    const std::vector<std::int32_t> target = targets();
+    Values sums, largest, part_sums, part_largest;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+        part_sums.insert(part_sums.end(), {1.0 + static_cast<double>(row), -0.5});
+        sums.insert(sums.end(), {32.0 + static_cast<double>(row), -1.5});
+        part_largest.push_back(1.25);
+        largest.push_back(1.75);
+    }
+    expect_everywhere(
+        [&](const World& world) {
+            const LogitsPart& part = kParts[1];
+            std::vector<Tensor> found = {world.in(exact_numbers(kRows * part.columns, 3)),
+                                         world.out(kRows * kWidth)};
+            const Tensor dx = world.in(exact_numbers(kRows * kWidth, 4)),
+                         words = world.in(exact_numbers(kRows * kWidth, 5)),
+                         own_sums = world.work_in(part_sums),
+                         own_largest = world.work_in(part_largest), whole = world.work_in(sums),
+                         highest = world.work_in(largest);
+            world.table.cross_entropy_rescale(
+                {part, target.data(), kScale, &kLossScale, kWidth, own_sums.buffer(),
+                 own_largest.buffer(), whole.buffer(), highest.buffer(), dx.buffer(),
+                 words.buffer(), found[0].buffer(), found[1].buffer()},
+                world.team);
+            return found;
+        },
+        8);
+}
+
 TEST(CrossEntropy, BackwardIsTheGradient) {
     const Values logits = exact_numbers(kRows * kVocabulary, 1);
     const auto found =

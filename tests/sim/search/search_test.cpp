@@ -423,6 +423,11 @@ TEST(LayoutPricer, IsWithinItsBoundsWhereTheVocabularyIsSharedOut) {
                         "layout.pipeline_parallel=4", "layout.vocabulary_parallel=vocab-1"}),
               100)
         .expect_within_bounds();
+    misses_of(input_of("llama2-7b-a100x8",
+                       {"cluster.nodes=4", "model.vocab_size=128000", "layout.pipeline_parallel=2",
+                        "layout.vocabulary_parallel=vocab-2"}),
+              100)
+        .expect_within_bounds();
 }
 
 TEST(LayoutPricer, IsWithinItsBoundsForLayoutsOfExperts) {
