@@ -84,11 +84,18 @@ void check_parameters(Reading& reading, const Layout& layout, const Fp8& fp8) {
         Diagnostic& fault = reading.report("S061", pointer_of("fp8_param_gather"), why);
         fault.arithmetic = arithmetic;
         fault.help.push_back("leave fp8_param_gather out");
+        return &fault;
     };
     if (fp8.recipe == Fp8Recipe::rowwise)
         refuse("torchao holds parameters in 16 bits", "fp8_recipe = rowwise");
     else if (!fp8.weights_per_step)
         refuse("parameters that are cast for each use are held in 16 bits", "fp8_weights = use");
+    else if (fp8.casts_gathered() && layout.zero_stage == 2)
+        refuse(
+            "MXFP8 is cast from what is gathered to where gradients will lie, of which a shard is "
+            "kept",
+            "fp8_recipe = mxfp8, layout.zero_stage = 2")
+            ->help.emplace_back("or zero_stage: 1");
     if (layout.offload.parameters != KeptOn::none || layout.offload.optimizer != KeptOn::none)
         refuse("states of parameters in eight bits are not offloaded", "layout.offload");
     if (layout.optimizer_post_validation)
