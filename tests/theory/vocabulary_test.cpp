@@ -59,7 +59,7 @@ double flops_of(const plan::Plan& plan, const std::string& block) {
 
 TEST(SharedVocabulary, TheSecondAlgorithmMakesTheInputsGradientForward) {
     for (const std::int64_t p : {2, 4}) {
-        const double product = 2.0 * kTokens * kHidden * (kWords / p);
+        const auto product = static_cast<double>(2 * kTokens * kHidden * (kWords / p));
         // The block stands twice: on the rank that hands the head its input, and on the others.
         const plan::Plan one = plan_of(shared(p)), two = plan_of(shared(p, "vocab-2"));
         EXPECT_EQ(flops_of(one, "head.forward"), 2 * product);
