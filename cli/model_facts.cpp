@@ -92,7 +92,7 @@ std::vector<ModelFact> model_facts(const plan::Scenario& scenario) {
     FactList facts(model);
     facts.add("family", "family", model.family);
     facts.add("parameters", "parameters", plan::conserved_of(scenario).parameters);
-    facts.add("active_parameters", "parameters of a token", plan::active_parameters_of(scenario));
+    facts.add("active_parameters", "active parameters", plan::active_parameters_of(scenario));
     facts.add("layers", "layers", model.layers);
     facts.add_if("expert_layers", "layers with experts", layers_with_experts(model));
     facts.add_if("prediction_layers", "layers that predict further tokens", model.mtp_layers);
@@ -114,7 +114,7 @@ std::vector<ModelFact> model_facts(const plan::Scenario& scenario) {
         return kind.experts() != nullptr ? 0 : kind.dense().ffn_hidden;
     });
     facts.of_experts("experts", "experts", [](const auto& mlp) { return mlp.routing.experts; });
-    facts.of_experts("experts_per_token", "experts of a token",
+    facts.of_experts("experts_per_token", "experts per token",
                      [](const auto& mlp) { return mlp.routing.chosen; });
     facts.of_experts("expert_width", "width of an expert",
                      [](const auto& mlp) { return mlp.expert.ffn_hidden; });
@@ -135,7 +135,7 @@ std::string model_line(const plan::Scenario& scenario) {
         "{}: {} parameters",
         model.name.empty() ? model.family : fmt::format("{} ({})", model.name, model.family),
         counted(parameters));
-    if (active != parameters) line += fmt::format(", {} of a token", counted(active));
+    if (active != parameters) line += fmt::format(", {} active", counted(active));
     line += fmt::format("; {} layers, width {}, {} heads", model.layers, whole_text(model.hidden),
                         model.attention().heads);
     if (const plan::ExpertMlp* mlp = model.experts())

@@ -24,7 +24,7 @@ struct ModelFact {
 // The same facts of every scenario, in one order.
 std::vector<ModelFact> model_facts(const plan::Scenario& scenario);
 
-// "deepseek-v3 (deepseek_v3): 683 billion parameters, 38.6 billion of them active; 61 layers, …".
+// "deepseek-v3 (deepseek_v3): 683 billion parameters, 38.2 billion active; 61 layers, …".
 std::string model_line(const plan::Scenario& scenario);
 
 }  // namespace orrery::cli
