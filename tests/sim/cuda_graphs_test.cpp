@@ -78,6 +78,15 @@ plan::Scenario experts(const Sets& more) {
     return scenario(sets);
 }
 
+// f(op, its number), of all blocks in turn.
+template <typename F>
+void for_ops(const plan::Plan& plan, const F& f) {
+    std::size_t number = 0;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            f(op, number++);
+}
+
 // What follows from how many rows come to an expert is in no graph of a layer, unless there are as
 // many for each.
 TEST(CudaGraphs, OfALayerLeaveCountedRowsToTheHost) {
@@ -86,14 +95,11 @@ TEST(CudaGraphs, OfALayerLeaveCountedRowsToTheHost) {
         const plan::Plan plan = plan::build_plan(of);
         const trace::GraphLaunches launches = graph_launches(plan, of);
         std::int64_t count = 0;
-        std::size_t number = 0;
-        for (const plan::Block& block : plan.blocks)
-            for (const plan::Op& op : block.ops) {
-                if (op.is<plan::GroupedGemm>() == of_experts &&
-                    launches.ops[number] != trace::InGraph::no)
-                    ++count;
-                ++number;
-            }
+        for_ops(plan, [&](const plan::Op& op, std::size_t number) {
+            if (op.is<plan::GroupedGemm>() == of_experts &&
+                launches.ops[number] != trace::InGraph::no)
+                ++count;
+        });
         return count;
     };
     const Sets layers = graphs("per_layer", 0);
@@ -114,14 +120,12 @@ TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
         const plan::Plan plan = plan::build_plan(of);
         const trace::GraphLaunches each = graph_launches(plan, of);
         std::int64_t sum = 0;
-        std::size_t number = 0;
-        for (const plan::Block& block : plan.blocks)
-            for (const plan::Op& op : block.ops) {
-                const Picoseconds takes = each.of(number++, 1);
-                const bool product = op.is<plan::GroupedGemm>();
-                sum += product ? takes : 0;
-                EXPECT_TRUE(product || takes == 1) << op.label;
-            }
+        for_ops(plan, [&](const plan::Op& op, std::size_t number) {
+            const Picoseconds takes = each.of(number, 1);
+            const bool product = op.is<plan::GroupedGemm>();
+            sum += product ? takes : 0;
+            EXPECT_TRUE(product || takes == 1) << op.label;
+        });
         return sum;
     };
     EXPECT_EQ(launches("split"), 8 * launches("kernels"));

@@ -182,7 +182,7 @@ void make_copies(int all_but) {
 cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
                      const std::function<void()>& body) {
     constexpr std::size_t kGivenToAll = std::size_t{48} * 1024;
-    const std::size_t allowed = std::max(kGivenToAll, allowed_shared()[kernel]);
+    const std::size_t allowed = std::min(of_block, std::max(kGivenToAll, allowed_shared()[kernel]));
     if (config.blockDim.x == 0 || config.blockDim.x > kMostThreads || config.gridDim.x == 0 ||
         config.dynamicSmemBytes > allowed)
         return cudaErrorInvalidValue;
