@@ -43,20 +43,30 @@ std::vector<double> numbers(int exponent_bits, double largest) {
     return all;
 }
 
-struct Format {
-    std::vector<double> values;
+class Format {
+  public:
+    explicit Format(std::vector<double> values) : values_(std::move(values)) {
+        for (std::size_t bits = 0; bits < of_bits_.size(); ++bits)
+            of_bits_[bits] =
+                nearest(runtime::to_float(runtime::BFloat16{static_cast<std::uint16_t>(bits)}));
+    }
 
-    double largest() const { return values.back(); }
+    double largest() const { return values_.back(); }
     double nearest(double x) const {
         const double magnitude = std::abs(x);
-        const auto above = std::lower_bound(values.begin(), values.end(), magnitude);
-        if (above == values.end()) return std::copysign(largest(), x);
-        if (above == values.begin() || *above == magnitude) return std::copysign(*above, x);
+        const auto above = std::lower_bound(values_.begin(), values_.end(), magnitude);
+        if (above == values_.end()) return std::copysign(largest(), x);
+        if (above == values_.begin() || *above == magnitude) return std::copysign(*above, x);
         const auto below = above - 1;
         const double up = *above - magnitude, down = magnitude - *below;
-        const bool even = (below - values.begin()) % 2 == 0;
+        const bool even = (below - values_.begin()) % 2 == 0;
         return std::copysign(down < up || (down == up && even) ? *below : *above, x);
     }
+    double nearest(runtime::BFloat16 x) const { return of_bits_[x.bits]; }  // looked up
+
+  private:
+    std::vector<double> values_;
+    std::vector<double> of_bits_ = std::vector<double>(1 << 16);
 };
 
 const Format& e4m3() {
@@ -116,7 +126,10 @@ void round(Operand& operand, Share share, const Format& format) {
             double scale = std::ldexp(1, -126);
             while (most > scale * format.largest())
                 scale *= 2;
-            each([&](double& x) { x = format.nearest(x / scale) * scale; });
+            // By a power of two: still a number of bf16, or beneath them and 0 here as well.
+            each([&](double& x) {
+                x = format.nearest(runtime::to_bfloat16(static_cast<float>(x / scale))) * scale;
+            });
         }
 }
 

@@ -42,7 +42,7 @@ struct Trained {
 // ORRERY_EVERY_RUN, looks on. Faults of memory show in fewer, and sanitizers make each slow.
 inline std::int64_t usual_steps() {
     if (sanitized()) return 4;
-    return std::getenv("ORRERY_EVERY_RUN") != nullptr ? 20 : 10;
+    return std::getenv("ORRERY_EVERY_RUN") != nullptr ? 20 : 6;
 }
 
 struct RunOptions {

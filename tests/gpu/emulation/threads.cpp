@@ -1,6 +1,4 @@
-// The threads of a block, as contexts that are switched between.
-#include <ucontext.h>
-
+// The threads of a block, as fibers that are switched between.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -11,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <vector>
+
+#include <boost/context/fiber.hpp>
 
 #include "tests/gpu/emulation/cuda_runtime.h"
 
@@ -41,35 +41,47 @@ struct Copy {
 // Two slots in turn: nobody hands in a third value before all have met for the second, and so have
 // read the first.
 struct Thread {
-    ucontext_t context;
+    boost::context::fiber fiber;  // where it waits
     State state = State::ready;
     std::array<std::array<std::byte, kMostHandedIn>, 2> slots{};
     unsigned turn = 0;
     std::deque<std::vector<Copy>> copies{1};  // in groups, the last one not yet ended
-
-    Thread() { getcontext(&context); }
 };
 
-// Contexts must stay where they are.
 struct Block {
     std::unique_ptr<Thread[]> threads = std::make_unique<Thread[]>(kMostThreads);
     std::unique_ptr<std::byte[]> stacks =
         std::make_unique_for_overwrite<std::byte[]>(kMostThreads * kStack);
     unsigned count = 0;
     bool descending = false;  // whether the last threads run first: so does every second block
-    ucontext_t scheduler;
+    boost::context::fiber scheduler;  // where it waits while a thread runs
     const std::function<void()>* body = nullptr;
 };
 thread_local Block block;
 
-void enter() {
-    (*block.body)();
-    block.threads[threadIdx.x].state = State::ended;
+// Stacks are the block's, one after the other.
+struct StackOfBlock {
+    void deallocate(boost::context::stack_context&) const {}
+};
+
+boost::context::fiber fiber_of(unsigned thread) {
+    boost::context::stack_context stack;
+    stack.sp = block.stacks.get() + (thread + 1) * kStack;  // grows down
+    stack.size = kStack;
+    return boost::context::fiber(std::allocator_arg,
+                                 boost::context::preallocated(stack.sp, stack.size, stack),
+                                 StackOfBlock{}, [](boost::context::fiber&& scheduler) {
+                                     block.scheduler = std::move(scheduler);
+                                     (*block.body)();
+                                     block.threads[threadIdx.x].state = State::ended;
+                                     return std::move(block.scheduler);
+                                 });
 }
 
 void resume(unsigned thread) {
     threadIdx = dim3{thread};
-    swapcontext(&block.scheduler, &block.threads[thread].context);
+    boost::context::fiber& fiber = block.threads[thread].fiber;
+    fiber = std::move(fiber).resume();
 }
 
 // Lets go those who have all met. Returns whether any have.
@@ -101,10 +113,7 @@ void run_block(unsigned threads) {
         thread.state = State::ready;
         thread.turn = 0;
         thread.copies.assign(1, {});
-        thread.context.uc_stack.ss_sp = block.stacks.get() + t * kStack;
-        thread.context.uc_stack.ss_size = kStack;
-        thread.context.uc_link = &block.scheduler;
-        makecontext(&thread.context, enter, 0);
+        thread.fiber = fiber_of(t);
     }
     do {
         for (unsigned i = 0; i < threads; ++i) {
@@ -130,7 +139,7 @@ void meet(Meeting meeting) {
     Thread& me = block.threads[threadIdx.x];
     const unsigned index = threadIdx.x;
     me.state = meeting == Meeting::warp ? State::at_warp : State::at_block;
-    swapcontext(&me.context, &block.scheduler);
+    block.scheduler = std::move(block.scheduler).resume();
     threadIdx = dim3{index};
 }
 
@@ -190,13 +199,17 @@ cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
     gridDim = config.gridDim;
     block.body = &body;
     auto& shared = orrery::runtime::cuda::shared_memory;
+    static const std::vector<float> unwritten(std::size(shared),
+                                              std::numeric_limits<float>::quiet_NaN());
+    const std::size_t size = (config.dynamicSmemBytes + 3) / sizeof(float);
+    std::ranges::copy(unwritten, shared);
     for (unsigned b = 0; b < config.gridDim.x; ++b) {
         blockIdx = dim3{b};
-        std::fill_n(shared, std::size(shared), std::numeric_limits<float>::quiet_NaN());
         run_block(config.blockDim.x);
-        for (std::size_t i = (config.dynamicSmemBytes + 3) / sizeof(float); i < std::size(shared);
-             ++i)
-            if (shared[i] == shared[i]) return cudaErrorInvalidValue;  // written beyond its end
+        if (std::memcmp(shared + size, unwritten.data() + size,
+                        sizeof shared - size * sizeof(float)) != 0)
+            return cudaErrorInvalidValue;  // beyond its end
+        std::copy_n(unwritten.begin(), size, shared);
     }
     return cudaSuccess;
 }
