@@ -89,7 +89,7 @@ Explanation explained(const ReportInput& report, const std::string& subcommand,
     trace::HostIssue host;  // of measured ops each says itself how late it came
     if (costs == nullptr)
         host = {sim::launch_times(framework), framework.launch_queue,
-                sim::graph_launches(plan::build_plan(scenario), scenario)};
+                sim::graph_launches(plan::build_plan(scenario), scenario, report.profile.hardware)};
     explanation.path = trace::critical_path(report.prediction.trace, host);
     explanation.parts = trace::parts_of(report.prediction.trace, explanation.path);
     Progress progress(console, subcommand, "simulating what would shorten the step");

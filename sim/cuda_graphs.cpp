@@ -21,6 +21,16 @@ std::vector<std::int32_t> blocks_of(const plan::StagePart& part) {
     return blocks;
 }
 
+// Whether the op's size follows from how many rows came to experts.
+bool has_counted_rows(const plan::Op& op) {
+    return std::visit(
+        [](const auto& of) {
+            if constexpr (requires { of.expected + of.split; }) return true;
+            return false;
+        },
+        op.spec);
+}
+
 // Ops of a block that a layer's graph cannot hold, [first, second): whose sizes follow from how
 // many rows came, which the host reads, and what is between them. Of experts with as many rows for
 // each whatever is chosen there are none.
@@ -28,13 +38,7 @@ std::pair<std::size_t, std::size_t> counted_ops(const plan::Block& block, bool p
     std::pair<std::size_t, std::size_t> counted{0, 0};
     for (std::size_t i = 0; i < block.ops.size() && !padded; ++i) {
         const plan::Op& op = block.ops[i];
-        const bool rows = std::visit(
-            [](const auto& of) {
-                if constexpr (requires { of.expected + of.split; }) return true;
-                return false;
-            },
-            op.spec);
-        if (!rows && op.stream != plan::Stream::expert_comm) continue;
+        if (!has_counted_rows(op) && op.stream != plan::Stream::expert_comm) continue;
         if (counted.second == 0) counted.first = i;
         counted.second = i + 1;
     }
@@ -98,14 +102,8 @@ std::int64_t most_in_flight(const plan::Program& program, std::int32_t stage) {
     return most;
 }
 
-}  // namespace
-
-trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario) {
+trace::GraphLaunches captured(const plan::Plan& plan, const plan::Scenario& scenario) {
     trace::GraphLaunches launches;
-    if (scenario.training.framework.expert_biases == plan::ExpertBiases::split)
-        for (const plan::Block& block : plan.blocks)
-            for (const plan::Op& op : block.ops)
-                launches.launches.push_back(launches_by_expert(op, scenario.training.fp8));
     const plan::CudaGraphs scope = scenario.training.cuda_graphs.scope;
     if (scope == plan::CudaGraphs::none) return launches;
     std::size_t size = 0;
@@ -121,13 +119,50 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
     return launches;
 }
 
+// Once a pass: before the first op that needs what the router of the same pass has counted.
+void read_counts(const plan::Plan& plan, const plan::Scenario& scenario,
+                 trace::GraphLaunches& launches) {
+    const plan::Training& training = scenario.training;
+    const plan::CountReadings readings = training.framework.count_readings;
+    if (readings == plan::CountReadings::none || training.routing.pads_to_capacity ||
+        training.cuda_graphs.scope == plan::CudaGraphs::full_iteration)
+        return;
+    const bool each = readings == plan::CountReadings::each_product;
+    for (const plan::Block& block : plan.blocks) {
+        bool routed = false;
+        for (const plan::Op& op : block.ops) {
+            const bool moves = op.is<plan::GroupedGemm>() || op.is<plan::AllToAllV>();
+            const bool reads = each ? moves : routed && has_counted_rows(op);
+            routed = op.is<plan::Route>() || (routed && !reads);
+            launches.reads_counts.push_back(reads);
+        }
+    }
+}
+
+}  // namespace
+
+trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
+                                    const Hardware& hardware) {
+    trace::GraphLaunches launches = captured(plan, scenario);
+    if (!hardware.cpu && scenario.model.has_experts()) read_counts(plan, scenario, launches);
+    const plan::Framework& framework = scenario.training.framework;
+    const bool split = framework.expert_biases == plan::ExpertBiases::split;
+    if (!split && framework.count_readings != plan::CountReadings::each_product) return launches;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            launches.launches.push_back(split || op.is<plan::GroupedGemm>()
+                                            ? launches_by_expert(op, scenario.training.fp8)
+                                            : 1);
+    return launches;
+}
+
 std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,
                          const plan::Scenario& scenario) {
     const plan::GraphCapture& capture = scenario.training.cuda_graphs;
     if (capture.scope == plan::CudaGraphs::none) return 0;
     std::int64_t nodes = 0, pools = 0;
     if (capture.scope == plan::CudaGraphs::full_iteration) {
-        const trace::GraphLaunches launches = graph_launches(plan, scenario);
+        const trace::GraphLaunches launches = captured(plan, scenario);
         for (const std::uint32_t op : plan::link(plan, program).op)
             if (launches.ops[op] != trace::InGraph::no) ++nodes;
     } else {

@@ -4,15 +4,19 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
 #include "trace/launch_times.hpp"
 
 namespace orrery::sim {
 
-// Which ops of a plan are launched with others, and which stand for several launches. per_layer:
+// Which ops of a plan are launched with others, which stand for several launches, and before which
+// the host reads how many rows came to experts, where the device is another one than the host.
+// per_layer:
 // the blocks of each layer's passes, but for what follows from how many rows come to an expert, and
 // not what is between them (gathers and reductions of sharded states, embedding, head).
 // full_iteration: all but the optimizer and copies between tiers of memory. No ops without graphs.
-trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario);
+trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
+                                    const Hardware& hardware);
 
 // What a rank's graphs hold of the device's memory between steps, beside the arena: their nodes,
 // and where each layer has graphs of its own the scratch of these, which no other can use. As many

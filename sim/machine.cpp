@@ -357,7 +357,7 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     machine.input.groups = machine.classes.groups;
     machine.input.launch = launch_times(framework);
     machine.input.launch_queue = framework.launch_queue;
-    machine.input.graphs = graph_launches(plan, scenario);
+    machine.input.graphs = graph_launches(plan, scenario, profile.hardware);
     const double gap = scenario.training.cuda_graphs.node_us * 1e-6;
     const auto slowdown_permille = [&](const Profile& of) {
         return static_cast<std::int64_t>(

@@ -10,7 +10,8 @@ namespace orrery::trace {
 namespace {
 
 // When the host of one rank issued each op, and which op's end it had waited for: it issues op r
-// when its launch of op r − 1 is over and r − queue + 1 ops have ended.
+// when its launch of op r − 1 is over, r − queue + 1 ops have ended, and it has read the counts
+// that it needs.
 class HostClock {
   public:
     HostClock(const Trace& trace, const Track& track, const HostIssue& host)
@@ -23,16 +24,27 @@ class HostClock {
         });
         const auto queue = static_cast<std::size_t>(host.queue);
         Picoseconds clock = host.graphs.step;
+        std::array<std::int32_t, plan::kStreams> last;  // op before r on a stream, which ends last
+        last.fill(kNothing);
         for (std::size_t r = 0; r < events_.size(); ++r) {
             std::int32_t gate = kNothing;
             if (r >= queue && end_of(r - queue) >= clock) {
                 gate = first_with_end(r - queue);
                 clock = end_of(r - queue);
             }
-            gates_.push_back(gate);
             const OpName& op = trace.op_of(track, r);
             const std::size_t number =
                 trace.programs[static_cast<std::size_t>(track.program)].op[r];
+            for (const plan::Stream stream : kCountingStreams) {
+                const std::int32_t before = last[static_cast<std::size_t>(stream)];
+                if (!host.graphs.is_after_reading(number) || before == kNothing) continue;
+                const Picoseconds end = events_[static_cast<std::size_t>(before)].end;
+                if (end < clock) continue;
+                gate = before;
+                clock = end;
+            }
+            last[static_cast<std::size_t>(op.stream)] = static_cast<std::int32_t>(r);
+            gates_.push_back(gate);
             clock += host.graphs.of(number, host.launch.of(op.kind, op.phase));
             issued_.push_back(clock);
         }

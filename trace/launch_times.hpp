@@ -4,6 +4,7 @@
 // its own around it.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
@@ -44,6 +45,9 @@ enum class InGraph : std::uint8_t { no, first, later };
 struct GraphLaunches {
     std::vector<InGraph> ops;  // by number of the op across blocks; empty: there are no graphs
     std::vector<std::int64_t> launches;  // by the same; empty: one for each op
+    // By the same, empty: none. Before it the host waits for all that it has issued to the streams
+    // on which rows of experts are counted, and reads the counts.
+    std::vector<bool> reads_counts;
     Picoseconds step = 0;  // before the first op: of a graph that goes on for the whole step
 
     Picoseconds of(std::size_t number, Picoseconds alone) const {
@@ -51,7 +55,12 @@ struct GraphLaunches {
             return ops[number] == InGraph::later ? 0 : alone;
         return launches.empty() ? alone : launches[number] * alone;
     }
+    bool is_after_reading(std::size_t number) const {
+        return !reads_counts.empty() && reads_counts[number];
+    }
     bool operator==(const GraphLaunches&) const = default;
 };
+
+inline constexpr std::array kCountingStreams = {plan::Stream::compute, plan::Stream::expert_comm};
 
 }  // namespace orrery::trace

@@ -32,6 +32,10 @@ Keys<Framework> kernels_and_types() {
             "expert_biases",
             "A rank's experts: one kernel for all, or the host launches each one's, and single "
             "operations add its biases"),
+        choice<&Framework::count_readings>(
+            "count_readings",
+            "The host waits to read how many rows came to experts: never, once a forward pass, or "
+            "before each exchange and product, of which it then launches one for each expert"),
         flag<&Framework::recompute_stops_early>(
             "recompute_stops_early", "Recomputation ends with the last op that backward reads of"),
     };

@@ -58,6 +58,7 @@ enum class NormKernel : std::uint8_t { fused, composed, fused_add };
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
 enum class ExpertBiases : std::uint8_t { kernels, split };
+enum class CountReadings : std::uint8_t { none, each_pass, each_product };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
 // (DeepEP; Megatron Core's "flex"). allgather: every rank gets the rows of all, and takes what is
@@ -480,6 +481,10 @@ struct Framework {
     // expert's products and casts; biases of the first product are added in it, those of the second
     // expert by expert by single operations, and so are gate and up clamped.
     ExpertBiases expert_biases = ExpertBiases::kernels;
+    // When the host waits for the device to read how many rows came to experts, which sizes what it
+    // launches next: never (kernels read it themselves), once a forward pass, or before each
+    // exchange and product, of which it then launches one for each expert.
+    CountReadings count_readings = CountReadings::none;
     bool recompute_stops_early = false;     // full: not beyond the last op that backward reads of
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
     bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their

@@ -81,6 +81,10 @@ struct Spelling<ExpertBiases> {
     static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
 };
 template <>
+struct Spelling<CountReadings> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "each_pass", "each_product"};
+};
+template <>
 struct Spelling<ExpertDispatcher> {
     static constexpr std::array<std::string_view, 3> names = {"alltoall", "deduplicated",
                                                               "allgather"};

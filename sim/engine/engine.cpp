@@ -172,7 +172,12 @@ class Engine {
         if (t.issued >= limit) return heads;
         t.host_clock = std::max(t.host_clock, now);
         if (t.issued == 0) t.host_clock += in_.graphs.step;
+        const std::vector<std::uint32_t>& after_reading = t.program->after_reading;
         for (; t.issued < limit; ++t.issued) {
+            if (t.readings < after_reading.size() && after_reading[t.readings] == t.issued) {
+                if (!has_counted(t)) break;
+                ++t.readings;
+            }
             t.host_clock += index_.launch(t.program->linked->op[t.issued]);
             check_clock(t.host_clock);
             const std::uint8_t stream = stream_of[t.issued];
@@ -182,6 +187,14 @@ class Engine {
             ++s.issued;
         }
         return heads;
+    }
+
+    // Whether the device has done what the host issued to the streams on which it counts.
+    static bool has_counted(const TrackState& t) {
+        return std::ranges::all_of(trace::kCountingStreams, [&](plan::Stream stream) {
+            const StreamState& s = t.streams[static_cast<std::size_t>(stream)];
+            return s.position == s.issued;
+        });
     }
 
     // The next op of a stream becomes its head. Of what it follows on other streams, whatever has

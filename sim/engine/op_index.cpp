@@ -29,6 +29,7 @@ OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
             op.op = i;
             op.first_wait = linked.first_wait[i];
             op.waits = static_cast<std::uint16_t>(linked.first_wait[i + 1] - linked.first_wait[i]);
+            if (input.graphs.is_after_reading(linked.op[i])) indexed.after_reading.push_back(i);
         }
     }
 }

@@ -31,6 +31,7 @@ struct IndexedProgram {
     const plan::Program* program = nullptr;
     std::vector<std::uint8_t> stream_of;  // by op id
     std::array<std::vector<StreamOp>, plan::kStreams> stream_ops;
+    std::vector<std::uint32_t> after_reading;  // ids of ops before which the host reads counts
 };
 
 class OpIndex {

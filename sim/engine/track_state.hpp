@@ -59,6 +59,7 @@ struct TrackState {
     std::int64_t slowdown = 0;  // permille, of its kernels while it communicates
     std::uint32_t issued = 0;   // by the host
     std::uint32_t ended = 0;
+    std::uint32_t readings = 0;  // of counts, that the host has done
     Picoseconds host_clock = 0;
     std::array<Exchanging, kTransferStreams> exchanging;
     // The compute op in progress, for slow-down under communication.

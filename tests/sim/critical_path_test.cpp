@@ -31,8 +31,9 @@ const Profile& profile() {
 
 std::vector<PathSegment> path_of(const plan::Scenario& scenario, const trace::Trace& trace) {
     const plan::Framework& framework = scenario.training.framework;
-    return critical_path(trace, {launch_times(framework), framework.launch_queue,
-                                 graph_launches(plan::build_plan(scenario), scenario)});
+    return critical_path(
+        trace, {launch_times(framework), framework.launch_queue,
+                graph_launches(plan::build_plan(scenario), scenario, profile().hardware)});
 }
 
 // What is wrong with a path; empty when it is whole.
@@ -99,11 +100,14 @@ RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
     const std::int64_t queue = *rc::gen::elementOf(std::vector<std::int64_t>{2, 16, 1'000'000});
     const std::string captured =
         *rc::gen::elementOf(std::vector<std::string>{"none", "per_layer", "full_iteration"});
+    const std::string readings =
+        *rc::gen::elementOf(std::vector<std::string>{"none", "each_pass", "each_product"});
     // A step that is validated in the next one is the second of three: what is on no path of it may
     // be on one of theirs.
-    const Sets sets = joined(
-        random_sets(), {set("training.launch_queue", queue), "training.cuda_graphs=" + captured,
-                        "layout.optimizer_post_validation=false"});
+    const Sets sets =
+        joined(random_sets(),
+               {set("training.launch_queue", queue), "training.cuda_graphs=" + captured,
+                "training.count_readings=" + readings, "layout.optimizer_post_validation=false"});
     RC_LOG() << testing::PrintToString(sets) << "\n";
     const plan::Scenario asked = theory::scenario(sets);
     const Prediction prediction = simulate(asked, profile(), {}, "");
@@ -122,7 +126,8 @@ RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
 
 // The shipped profile slows compute beside communication: the path is whole all the same.
 TEST(CriticalPath, OfShippedRunsIsWhole) {
-    for (const char* run : {"gpt3-175b-a100x1024", "llama2-7b-a100x8", "tiny-gpt"}) {
+    for (const char* run :
+         {"gpt3-175b-a100x1024", "llama2-7b-a100x8", "tiny-gpt", "mixtral-8x22b-h100x128"}) {
         const plan::ReadResult read = plan::read_scenario(
             theory::library() + "/runs/" + run + ".json", {}, theory::library());
         ASSERT_TRUE(read.scenario) << run;

@@ -2,6 +2,9 @@
 // a gap between its nodes, and graphs hold memory of their own.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <map>
+
 #include "plan/assemble/build_plan.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/prediction.hpp"
@@ -93,7 +96,7 @@ TEST(CudaGraphs, OfALayerLeaveCountedRowsToTheHost) {
     const auto captured = [](const Sets& more, bool of_experts) {
         const plan::Scenario of = experts(more);
         const plan::Plan plan = plan::build_plan(of);
-        const trace::GraphLaunches launches = graph_launches(plan, of);
+        const trace::GraphLaunches launches = graph_launches(plan, of, profile().hardware);
         std::int64_t count = 0;
         for_ops(plan, [&](const plan::Op& op, std::size_t number) {
             if (op.is<plan::GroupedGemm>() == of_experts &&
@@ -118,7 +121,7 @@ TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
     const auto launches = [](const std::string& biases) {
         const plan::Scenario of = experts({"training.expert_biases=" + biases});
         const plan::Plan plan = plan::build_plan(of);
-        const trace::GraphLaunches each = graph_launches(plan, of);
+        const trace::GraphLaunches each = graph_launches(plan, of, profile().hardware);
         std::int64_t sum = 0;
         for_ops(plan, [&](const plan::Op& op, std::size_t number) {
             const Picoseconds takes = each.of(number, 1);
@@ -129,6 +132,73 @@ TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
         return sum;
     };
     EXPECT_EQ(launches("split"), 8 * launches("kernels"));
+}
+
+// Ops before which the host reads counts, of each block with some.
+std::map<std::string, std::vector<const plan::Op*>> after_reading(const plan::Plan& plan,
+                                                                  const plan::Scenario& of,
+                                                                  const Hardware& hardware) {
+    const trace::GraphLaunches launches = graph_launches(plan, of, hardware);
+    std::map<std::string, std::vector<const plan::Op*>> found;
+    std::size_t number = 0;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            if (launches.is_after_reading(number++)) found[block.name].push_back(&op);
+    return found;
+}
+
+TEST(CountReadings, AreOnceAPassThatRoutesOrBeforeEachProductAndExchange) {
+    const Sets spread = {"layout.data_parallel=2", "layout.expert_parallel=2",
+                         "layout.recompute=full"};
+    const auto found = [&](const Sets& more, bool cpu = false) {
+        Sets sets = spread;
+        sets.insert(sets.end(), more.begin(), more.end());
+        const plan::Scenario of = experts(sets);
+        const plan::Plan plan = plan::build_plan(of);
+        Hardware hardware = profile().hardware;
+        hardware.cpu = cpu;
+        std::map<std::string, std::size_t> counts;
+        for (const auto& [block, ops] : after_reading(plan, of, hardware))
+            counts[block] = ops.size();
+        return counts;
+    };
+    using Counts = std::map<std::string, std::size_t>;
+    const std::string each_pass = "training.count_readings=each_pass";
+    EXPECT_EQ(found({each_pass}), (Counts{{"layer.forward", 1}, {"layer.recompute", 1}}));
+    EXPECT_EQ(found({"training.count_readings=none"}), Counts{});
+    EXPECT_EQ(found({each_pass}, true), Counts{});  // the host is the device
+    EXPECT_EQ(found({each_pass, "training.cuda_graphs=full_iteration"}), Counts{});
+    EXPECT_EQ(found({each_pass, "training.routing.capacity_factor=1",
+                     "training.routing.capacity_of=rank", "training.routing.pad_to_capacity=true"}),
+              Counts{});
+    // Rows out and back and two products; backward has two gradients of each product.
+    EXPECT_EQ(found({"training.count_readings=each_product"}),
+              (Counts{{"layer.forward", 4}, {"layer.recompute", 4}, {"layer.backward", 6}}));
+}
+
+// Then the device has done all that counts, and what follows is launched after that. Of a host that
+// never reads this is not so, as it is ahead.
+TEST(CountReadings, LeaveTheDeviceWithoutWorkUntilTheNextLaunch) {
+    const auto late = [](const std::string& readings) {
+        const plan::Scenario of =
+            experts({"training.count_readings=" + readings, "training.launch_us=0.5",
+                     "training.sequence_length=64", "layout.micro_batch_size=8"});
+        const plan::Plan plan = plan::build_plan(of);
+        const plan::Scenario reads = experts({"training.count_readings=each_pass"});
+        const trace::GraphLaunches launches = graph_launches(plan, reads, profile().hardware);
+        const trace::Trace trace = simulate(of, profile(), {}, "").trace;
+        const trace::Track& track = trace.tracks.front();
+        Picoseconds before = 0, least = std::numeric_limits<Picoseconds>::max();
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            const trace::Event event = track.events[i];
+            if (launches.is_after_reading(trace.programs.front().op[i]))
+                least = std::min(least, event.start - before);
+            before = std::max(before, event.end);
+        }
+        return least;
+    };
+    EXPECT_GE(late("each_pass"), 500'000);  // ps
+    EXPECT_LT(late("none"), 500'000);
 }
 
 // Of a host that takes no time; one rank computes one op after another.
