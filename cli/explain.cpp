@@ -84,12 +84,9 @@ class Explain : public Subcommand {
 Explanation explained(const ReportInput& report, const std::string& subcommand,
                       const Console& console, const sim::MeasuredCosts* costs) {
     const plan::Scenario& scenario = report.scenario;
-    const plan::Framework& framework = scenario.training.framework;
     Explanation explanation{report, {}, {}, {}, {}};
     trace::HostIssue host;  // of measured ops each says itself how late it came
-    if (costs == nullptr)
-        host = {sim::launch_times(framework), framework.launch_queue,
-                sim::graph_launches(plan::build_plan(scenario), scenario, report.profile.hardware)};
+    if (costs == nullptr) host = sim::host_issue(scenario, report.profile.hardware);
     explanation.path = trace::critical_path(report.prediction.trace, host);
     explanation.parts = trace::parts_of(report.prediction.trace, explanation.path);
     Progress progress(console, subcommand, "simulating what would shorten the step");

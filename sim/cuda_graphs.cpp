@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/machine.hpp"
@@ -154,6 +155,12 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
                                             ? launches_by_expert(op, scenario.training.fp8)
                                             : 1);
     return launches;
+}
+
+trace::HostIssue host_issue(const plan::Scenario& scenario, const Hardware& hardware) {
+    const plan::Framework& framework = scenario.training.framework;
+    return {launch_times(framework), framework.launch_queue,
+            graph_launches(plan::build_plan(scenario), scenario, hardware)};
 }
 
 std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,

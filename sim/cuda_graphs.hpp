@@ -5,6 +5,7 @@
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
+#include "trace/critical_path.hpp"
 #include "trace/launch_times.hpp"
 
 namespace orrery::sim {
@@ -17,6 +18,9 @@ namespace orrery::sim {
 // full_iteration: all but the optimizer and copies between tiers of memory. No ops without graphs.
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
                                     const Hardware& hardware);
+
+// How the host of each rank issues the ops of a predicted step.
+trace::HostIssue host_issue(const plan::Scenario& scenario, const Hardware& hardware);
 
 // What a rank's graphs hold of the device's memory between steps, beside the arena: their nodes,
 // and where each layer has graphs of its own the scratch of these, which no other can use. As many

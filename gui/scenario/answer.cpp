@@ -6,7 +6,6 @@
 #include "cli/machine_files.hpp"
 #include "cli/page/page.hpp"
 #include "gui/scenario/days_run.hpp"
-#include "plan/assemble/build_plan.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "trace/critical_path.hpp"
 
@@ -119,12 +118,10 @@ ReasonsPtr reasons_of(const AnswerPtr& answer, const std::atomic<bool>& stop) {
     reasons->report = cli::report_text(input, console);
     check_stop();
 
-    const plan::Framework& framework = scenario.training.framework;
     cli::Explanation& explanation =
         reasons->explanation.emplace(cli::Explanation{input, {}, {}, {}, {}});
-    explanation.path = trace::critical_path(
-        prediction.trace, {sim::launch_times(framework), framework.launch_queue,
-                           sim::graph_launches(plan::build_plan(scenario), scenario)});
+    explanation.path =
+        trace::critical_path(prediction.trace, sim::host_issue(scenario, profile.hardware));
     explanation.parts = trace::parts_of(prediction.trace, explanation.path);
     explanation.answers = sim::ask_what_ifs(scenario, profile, prediction, check_stop);
     check_stop();

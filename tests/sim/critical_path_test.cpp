@@ -30,10 +30,7 @@ const Profile& profile() {
 }
 
 std::vector<PathSegment> path_of(const plan::Scenario& scenario, const trace::Trace& trace) {
-    const plan::Framework& framework = scenario.training.framework;
-    return critical_path(
-        trace, {launch_times(framework), framework.launch_queue,
-                graph_launches(plan::build_plan(scenario), scenario, profile().hardware)});
+    return critical_path(trace, host_issue(scenario, profile().hardware));
 }
 
 // What is wrong with a path; empty when it is whole.
