@@ -100,6 +100,8 @@ ScheduleSkeleton skeleton_of(const Layout& layout, std::int64_t walked) {
 
 EstimateBounds estimate_bounds(const plan::Scenario& scenario) {
     EstimateBounds bounds;
+    const bool waits = scenario.training.framework.count_readings != plan::CountReadings::none;
+    if (waits && scenario.model.has_experts()) bounds.step = 0.07;
     if (!scenario.cluster.other_nodes.empty()) bounds.step = 0.08;
     if (scenario.layout.shares_vocabulary()) {
         bounds.step = std::max(bounds.step, 0.07);

@@ -55,8 +55,7 @@ const Prediction& predict_run(const std::string& name) {
     return done[name] = std::move(prediction);
 }
 
-// Steps that a GPU took, by the profile that was measured on it (docs/measured). Experts are not
-// among the first: what the host waits for there is not priced.
+// Steps that a GPU took, by the profile that was measured on it (docs/measured).
 TEST(ShippedLibrary, PredictsTheStepsThatWereMeasuredBesideAProfile) {
     const std::string folder =
         std::string(ORRERY_SOURCE_DIR) + "/docs/measured/h100-80gb-2026-11-26/";
@@ -71,9 +70,8 @@ TEST(ShippedLibrary, PredictsTheStepsThatWereMeasuredBesideAProfile) {
         ASSERT_TRUE(result.scenario) << plan::format_text(result.errors);
         const Prediction found = predict(*result.scenario);
         const double error = found.step.time_s / row.at("measured_s").get<double>() - 1;
-        const bool experts = row.at("shape") == "experts";
-        EXPECT_LT(std::abs(error), experts ? 0.25 : 0.1) << row.at("shape");
-        if (!experts) sum += std::abs(error) / static_cast<double>(steps.at("rows").size() - 1);
+        EXPECT_LT(std::abs(error), 0.1) << row.at("shape");
+        sum += std::abs(error) / static_cast<double>(steps.at("rows").size());
         EXPECT_EQ(found.memory.worst().arena_bytes, row.at("arena_bytes").get<std::int64_t>())
             << row.at("shape");
     }
@@ -164,7 +162,10 @@ TEST(ShippedRuns, SimulateAndFit) {
         const bool cores = parsed(path).at("cluster") == "clusters/cpu-8.json";
         // That of eight-bit products is twice that of those in 16 bits, which all others are of.
         const bool eight_bit = parsed(path).at("training").value("precision", "") == "fp8";
-        EXPECT_GT(prediction.throughput.mfu, cores ? 0.05 : eight_bit ? 0.1 : 0.2);
+        // Experts may be small: gpt-oss-120b reaches 158 of 989 TFLOP/s on 64 H100
+        // (NVIDIA-NeMo/Megatron-Bridge, release 26.04), the least of these.
+        const double least = read(path.string())->model.has_experts() ? 0.16 : 0.2;
+        EXPECT_GT(prediction.throughput.mfu, cores ? 0.05 : eight_bit ? 0.1 : least);
         EXPECT_LT(prediction.throughput.hfu, 0.8);
         EXPECT_LE(prediction.step.low_s, prediction.step.time_s);
         ++runs;
