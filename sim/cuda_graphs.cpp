@@ -121,14 +121,12 @@ trace::GraphLaunches captured(const plan::Plan& plan, const plan::Scenario& scen
 }
 
 // Once a pass: before the first op that needs what the router of the same pass has counted.
-void read_counts(const plan::Plan& plan, const plan::Scenario& scenario,
+void read_counts(const plan::Plan& plan, const plan::Training& training,
                  trace::GraphLaunches& launches) {
-    const plan::Training& training = scenario.training;
-    const plan::CountReadings readings = training.framework.count_readings;
-    if (readings == plan::CountReadings::none || training.routing.pads_to_capacity ||
+    if (training.routing.pads_to_capacity ||
         training.cuda_graphs.scope == plan::CudaGraphs::full_iteration)
         return;
-    const bool each = readings == plan::CountReadings::each_product;
+    const bool each = training.framework.count_readings == plan::CountReadings::each_product;
     for (const plan::Block& block : plan.blocks) {
         bool routed = false;
         for (const plan::Op& op : block.ops) {
@@ -145,10 +143,13 @@ void read_counts(const plan::Plan& plan, const plan::Scenario& scenario,
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
                                     const Hardware& hardware) {
     trace::GraphLaunches launches = captured(plan, scenario);
-    if (!hardware.cpu && scenario.model.has_experts()) read_counts(plan, scenario, launches);
+    if (!scenario.model.has_experts()) return launches;
     const plan::Framework& framework = scenario.training.framework;
+    const plan::CountReadings readings =
+        hardware.cpu ? plan::CountReadings::none : framework.count_readings;
+    if (readings != plan::CountReadings::none) read_counts(plan, scenario.training, launches);
     const bool split = framework.expert_biases == plan::ExpertBiases::split;
-    if (!split && framework.count_readings != plan::CountReadings::each_product) return launches;
+    if (!split && readings != plan::CountReadings::each_product) return launches;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops)
             launches.launches.push_back(split || op.is<plan::GroupedGemm>()

@@ -11,11 +11,10 @@
 namespace orrery::sim {
 
 // Which ops of a plan are launched with others, which stand for several launches, and before which
-// the host reads how many rows came to experts, where the device is another one than the host.
-// per_layer:
-// the blocks of each layer's passes, but for what follows from how many rows come to an expert, and
-// not what is between them (gathers and reductions of sharded states, embedding, head).
-// full_iteration: all but the optimizer and copies between tiers of memory. No ops without graphs.
+// the host reads how many rows came to experts, where it is not the device itself. per_layer: the
+// blocks of each layer's passes, but for what follows from how many rows come to an expert, and not
+// what is between them (gathers and reductions of sharded states, embedding, head). full_iteration:
+// all but the optimizer and copies between tiers of memory. No ops without graphs.
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
                                     const Hardware& hardware);
 
