@@ -1,5 +1,6 @@
 // The critical path is exact: its segments follow each other from the step's beginning to its end,
 // and it is critical: the step stays to the picosecond when what is not on it costs nothing.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -97,14 +98,11 @@ RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
     const std::int64_t queue = *rc::gen::elementOf(std::vector<std::int64_t>{2, 16, 1'000'000});
     const std::string captured =
         *rc::gen::elementOf(std::vector<std::string>{"none", "per_layer", "full_iteration"});
-    const std::string readings =
-        *rc::gen::elementOf(std::vector<std::string>{"none", "each_pass", "each_product"});
     // A step that is validated in the next one is the second of three: what is on no path of it may
     // be on one of theirs.
-    const Sets sets =
-        joined(random_sets(),
-               {set("training.launch_queue", queue), "training.cuda_graphs=" + captured,
-                "training.count_readings=" + readings, "layout.optimizer_post_validation=false"});
+    const Sets sets = joined(
+        random_sets(), {set("training.launch_queue", queue), "training.cuda_graphs=" + captured,
+                        "layout.optimizer_post_validation=false"});
     RC_LOG() << testing::PrintToString(sets) << "\n";
     const plan::Scenario asked = theory::scenario(sets);
     const Prediction prediction = simulate(asked, profile(), {}, "");
@@ -119,6 +117,39 @@ RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
     const bool two_steps = build_machine(plan, asked, profile(), false).repetitions > 1;
     if (!two_steps && queue == 1'000'000)
         RC_ASSERT(step_of_path_alone(asked, trace, path) == trace.step_end - trace.step_start);
+}
+
+// A host that waits for counts goes on with the op that made them last.
+TEST(CriticalPath, OfAHostThatReadsCountsIsWholeAndCritical) {
+    const std::string model =
+        R"(model={"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 512,
+                  "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 256,
+                  "vocab_size": 128, "num_local_experts": 8, "num_experts_per_tok": 2,
+                  "max_position_embeddings": 64})";
+    const std::vector<theory::Sets> layouts = {
+        {},
+        {"layout.data_parallel=2", "layout.expert_parallel=2"},
+        {"layout.data_parallel=2", "layout.expert_parallel=2", "layout.pipeline_parallel=2"}};
+    int alone = 0;
+    for (const char* readings : {"each_pass", "each_product"})
+        for (const char* launch_us : {"0.1", "1", "20"})
+            for (const theory::Sets& layout : layouts) {
+                SCOPED_TRACE(fmt::format("{}, {} µs, {} keys", readings, launch_us, layout.size()));
+                const plan::Scenario asked = theory::scenario(
+                    joined({model, std::string("training.count_readings=") + readings,
+                            std::string("training.launch_us=") + launch_us,
+                            "training.launch_queue=1000000"},
+                           layout));
+                const trace::Trace trace = simulate(asked, profile(), {}, "").trace;
+                const auto path = path_of(asked, trace);
+                EXPECT_EQ(path_fault(trace, path), "");
+                const plan::Plan plan = plan::build_plan(asked);
+                if (build_machine(plan, asked, profile(), false).repetitions > 1) continue;
+                EXPECT_EQ(step_of_path_alone(asked, trace, path),
+                          trace.step_end - trace.step_start);
+                ++alone;
+            }
+    EXPECT_GT(alone, 0);
 }
 
 // The shipped profile slows compute beside communication: the path is whole all the same.

@@ -118,11 +118,14 @@ TEST(CudaGraphs, OfALayerLeaveCountedRowsToTheHost) {
 
 // Where rows are split by the host, a product of all experts is a launch for each.
 TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
-    const auto launches = [](const std::string& biases) {
+    const auto launches = [](const std::string& biases, const std::string& readings = "none",
+                             bool cpu = false) {
         const plan::Scenario of =
-            experts({"training.expert_biases=" + biases, "training.count_readings=none"});
+            experts({"training.expert_biases=" + biases, "training.count_readings=" + readings});
         const plan::Plan plan = plan::build_plan(of);
-        const trace::GraphLaunches each = graph_launches(plan, of, profile().hardware);
+        Hardware hardware = profile().hardware;
+        hardware.cpu = cpu;
+        const trace::GraphLaunches each = graph_launches(plan, of, hardware);
         std::int64_t sum = 0;
         for_ops(plan, [&](const plan::Op& op, std::size_t number) {
             const Picoseconds takes = each.of(number, 1);
@@ -133,6 +136,8 @@ TEST(CudaGraphs, ExpertsAreLaunchedOneByOneWhereTheHostSplitsRows) {
         return sum;
     };
     EXPECT_EQ(launches("split"), 8 * launches("kernels"));
+    EXPECT_EQ(launches("kernels", "each_product"), 8 * launches("kernels"));
+    EXPECT_EQ(launches("kernels", "each_product", true), launches("kernels"));
 }
 
 // Ops before which the host reads counts, of each block with some.
@@ -168,6 +173,7 @@ TEST(CountReadings, AreOnceAPassThatRoutesOrBeforeEachProductAndExchange) {
     EXPECT_EQ(found({each_pass}), (Counts{{"layer.forward", 1}, {"layer.backward", 1}}));
     EXPECT_EQ(found({"training.count_readings=none"}), Counts{});
     EXPECT_EQ(found({each_pass}, true), Counts{});  // the host is the device
+    EXPECT_EQ(found({"training.count_readings=each_product"}, true), Counts{});
     EXPECT_EQ(found({each_pass, "training.cuda_graphs=full_iteration"}), Counts{});
     EXPECT_EQ(found({each_pass, "training.routing.capacity_factor=1",
                      "training.routing.capacity_of=rank", "training.routing.pad_to_capacity=true"}),
