@@ -18,8 +18,8 @@ struct Passage {
 };
 
 // By op id of a rank, of a measured trace; of what does not communicate nothing is said. A peer's
-// part in a collective is the op of the same number, as ranks perform one program; in an exchange
-// the one that began with it.
+// part in a collective is its call of the same number among its group's; in an exchange the one
+// that began with it.
 std::vector<Passage> passages(const trace::Trace& trace, const trace::Track& track);
 
 // Of a passage, the seconds during which its rank computed.

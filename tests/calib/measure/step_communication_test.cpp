@@ -46,6 +46,25 @@ TEST(StepCommunication, LastsFromWhenTheLastIsReadyToWhenTheWaitingGoOn) {
     }
 }
 
+// Ranks of a pipeline perform programs of their own: the late one's call is its first op, of three.
+TEST(StepCommunication, FindsTheCallOfAPeerThatPerformsAnotherProgram) {
+    trace::Trace trace = trace_of(OpKind::all_reduce);
+    trace.programs.push_back(trace.programs.front());
+    trace.programs[0].op = {0, 0, 0, 1};
+    trace.programs[0].step = {0, 0, 0, 0};
+    trace.programs[0].layer = {-1, -1, -1, -1};
+    trace.programs[1].op = {1, 0, 0};
+    trace.tracks[0].events = {
+        {0, 0, 2, trace::kNothing, -1}, {2, 2, 6, 0, -1}, {6, 6, 10, 1, -1}, {10, 34, 50, 2, 1}};
+    trace.tracks[1].program = 1;
+    trace.tracks[1].events = {
+        {30, 34, 50, trace::kHost, -1}, {50, 52, 60, 0, -1}, {60, 60, 70, 1, -1}};
+    const Passage passage = passages(trace, trace.tracks[0])[3];
+    EXPECT_EQ(passage.ready, 10);
+    EXPECT_EQ(passage.came, 30);
+    EXPECT_EQ(passage.over, 50);
+}
+
 // The second computation waits for the first one, not for communication, and runs beside it.
 TEST(StepCommunication, EndsAtItsEndWhereNobodyWaits) {
     trace::Trace trace = trace_of(OpKind::all_reduce);
