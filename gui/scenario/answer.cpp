@@ -22,21 +22,26 @@ plan::ReadResult read_text(const ScenarioText& scenario, const std::vector<std::
 }
 
 // What is wrong, if anything is, the simulation says: an estimate is never in its way.
-void tell_estimate(const plan::Scenario& scenario, const sim::Profile& profile,
-                   const ToldEstimate& told) {
-    std::optional<sim::LayoutEstimate> estimate;
+void tell_estimate(const Answer& answer, const ToldEstimate& told) {
+    const plan::Scenario& scenario = *answer.read.scenario;
+    std::optional<sim::EstimatedStep> estimate;
     try {
-        estimate = sim::estimate_layout(scenario, profile);
+        estimate = sim::estimate_step(scenario, *answer.profile);
     } catch (const std::exception&) {
         return;
     }
-    if (estimate) told({*estimate, sim::estimate_bounds(scenario)});
+    if (!estimate) return;
+    auto read = std::make_shared<Answer>();
+    read->asked = answer.asked;
+    read->read = answer.read;
+    told({std::move(read), estimate->layout, sim::estimate_bounds(scenario),
+          Timeline::of_estimate(std::move(estimate->trace))});
 }
 
 void predict(Answer& answer, const std::atomic<bool>& stop, const ToldEstimate& told) {
     const plan::Scenario& scenario = *answer.read.scenario;
     answer.profile = std::make_unique<const sim::Profile>(sim::load_profiles(scenario.cluster));
-    if (told) tell_estimate(scenario, *answer.profile, told);
+    if (told) tell_estimate(answer, told);
     sim::SimulateOptions options;
     options.stop = &stop;
     options.unfolded = answer.asked.unfolded;

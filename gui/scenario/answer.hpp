@@ -47,8 +47,10 @@ std::string name_of(const ScenarioText& scenario);
 // What is said of a step before it has been simulated, where that may take seconds: as `orrery
 // search` estimates it.
 struct Estimate {
+    AnswerPtr read;  // with what was asked and read alone
     sim::LayoutEstimate layout;
     sim::EstimateBounds bounds;
+    std::shared_ptr<const Timeline> timeline;
 };
 using ToldEstimate = std::function<void(const Estimate&)>;
 

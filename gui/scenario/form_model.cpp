@@ -95,7 +95,7 @@ void FormModel::make_tree() {
 void FormModel::show(const std::string& text, const AnswerPtr& answer) {
     state_->file = Json::parse(text, nullptr, false, true);
     state_->errors = answer ? answer->errors : std::vector<plan::Diagnostic>{};
-    if (answer && answer->predicted()) {
+    if (answer && answer->read.scenario) {
         state_->resolved = Json::parse(answer->read.resolved_json, nullptr, false);
         state_->given = answer->read.given;
     }

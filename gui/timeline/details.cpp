@@ -143,7 +143,8 @@ Details op_details(const Timeline& timeline, const OpPlace& place) {
     add_micro_batch(program.actions[program.step[number]], details);
     if (program.layer[number] >= 0)
         details.lines.emplace_back("layer", std::to_string(program.layer[number]));
-    details.lines.emplace_back("op", std::string(plan::name(op.kind)));
+    // A pass as a whole has ops of many kinds.
+    if (!timeline.is_estimate()) details.lines.emplace_back("op", std::string(plan::name(op.kind)));
     details.lines.emplace_back("block", op.block);
     details.lines.emplace_back("stream", std::string(plan::name(op.stream)));
     if (op.group != plan::GroupKind::none)

@@ -112,6 +112,13 @@ Timeline::Timeline(std::shared_ptr<const trace::Trace> trace)
     memory_.resize(ranks_.size());
 }
 
+std::shared_ptr<const Timeline> Timeline::of_estimate(trace::Trace trace) {
+    auto timeline =
+        std::make_shared<Timeline>(std::make_shared<const trace::Trace>(std::move(trace)));
+    timeline->is_estimate_ = true;
+    return timeline;
+}
+
 Timeline::Timeline(std::shared_ptr<const trace::RecordedTrace> recorded)
     : recorded_(std::move(recorded)),
       window_{0, std::max<Picoseconds>(recorded_->end, 1)},

@@ -40,12 +40,15 @@ class Timeline {
   public:
     // Adds up every track that has events; may take a second for millions of them.
     explicit Timeline(std::shared_ptr<const trace::Trace> trace);
+    // Of a step that has been estimated (sim::estimate_step): its ops are whole passes.
+    static std::shared_ptr<const Timeline> of_estimate(trace::Trace trace);
     // Of one that another program recorded: a row per device and per process of the host.
     explicit Timeline(std::shared_ptr<const trace::RecordedTrace> recorded);
 
     // Of one of ours, as all that speaks of tracks and programs below.
     const trace::Trace& trace() const { return *trace_; }
     const trace::RecordedTrace* recorded() const { return recorded_.get(); }  // null: ours
+    bool is_estimate() const { return is_estimate_; }
     Stretch window() const { return window_; }
     // The window and all events; never empty.
     Stretch limits() const { return limits_; }
@@ -85,6 +88,7 @@ class Timeline {
   private:
     std::shared_ptr<const trace::Trace> trace_;
     std::shared_ptr<const trace::RecordedTrace> recorded_;
+    bool is_estimate_ = false;
     Stretch window_, limits_;
     std::vector<RankLanes> ranks_;
     mutable std::vector<std::optional<std::vector<Lane>>> streams_;

@@ -1,5 +1,7 @@
 #include "gui/window/main_window.hpp"
 
+#include <algorithm>
+
 #include <QApplication>
 #include <QDir>
 #include <QDockWidget>
@@ -24,6 +26,8 @@ namespace orrery::gui {
 namespace {
 
 constexpr int kAskAfterMs = 40;  // so that a burst of keys asks once
+// From then on; so that nothing flickers where the answer is as soon there.
+constexpr qint64 kShowEstimateAfterMs = 80;
 
 }  // namespace
 
@@ -39,6 +43,8 @@ MainWindow::MainWindow(const QString& recovery_folder)
     ask_soon_.setSingleShot(true);
     ask_soon_.setInterval(kAskAfterMs);
     connect(&ask_soon_, &QTimer::timeout, this, &MainWindow::resimulate);
+    show_estimate_soon_.setSingleShot(true);
+    connect(&show_estimate_soon_, &QTimer::timeout, this, &MainWindow::show_estimate_instead);
     connect(document_, &Document::edited, this, [this] {
         overview_->set_stale(true);
         days_pane_->set_stale();
@@ -50,11 +56,16 @@ MainWindow::MainWindow(const QString& recovery_folder)
                 .arg(why));
     });
     connect(resimulation_, &Resimulation::begun, this, [this] {
+        show_estimate_soon_.stop();
+        since_asked_.start();
         state_->setText(tr("simulating …"));
         timeline_->set_empty_text(tr("The step is being simulated …"));
     });
     connect(resimulation_, &Resimulation::estimated, this, &MainWindow::show_estimate);
-    connect(resimulation_, &Resimulation::idle, this, [this] { state_->clear(); });
+    connect(resimulation_, &Resimulation::idle, this, [this] {
+        show_estimate_soon_.stop();
+        state_->clear();
+    });
     connect(resimulation_, &Resimulation::answered, this, &MainWindow::show_answer);
     connect(resimulation_, &Resimulation::explained, this, &MainWindow::show_reasons);
     connect(comparison_run_, &ComparisonRun::compared, this, &MainWindow::show_aligned);
@@ -301,15 +312,28 @@ void MainWindow::resimulate() {
 
 // What is seen of an edit at once, where the step takes seconds to simulate.
 void MainWindow::show_estimate(const Estimate& estimate) {
+    form_->show(document_->text(), estimate.read);
     state_->setText(
         tr("simulating … about %1 a step (±%2 %), %3 of %4 on the fullest rank")
             .arg(QString::fromStdString(cli::seconds_text(estimate.layout.step_s)),
                  QString::number(100 * estimate.bounds.step, 'f', 0),
                  QString::fromStdString(cli::bytes_text(estimate.layout.peak_bytes)),
                  QString::fromStdString(cli::bytes_text(estimate.layout.capacity_bytes))));
+    estimate_ = estimate;
+    const qint64 left = kShowEstimateAfterMs - since_asked_.elapsed();
+    show_estimate_soon_.start(static_cast<int>(std::max<qint64>(0, left)));
+}
+
+// Nothing is aligned with it: a step that is held waits for the answer, too.
+void MainWindow::show_estimate_instead() {
+    if (!trace_path_.isEmpty()) return;
+    comparison_run_->cancel();
+    overview_->show_estimate(*estimate_);
+    timeline_->show_timeline(estimate_->timeline, !first_answer_);
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {
+    show_estimate_soon_.stop();
     const bool had_errors = problems_->model().rowCount() > 0;
     problems_->show_answer(answer);
     const bool has_errors = problems_->model().rowCount() > 0;
@@ -324,12 +348,21 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     launch_->refresh();
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
-    if (!answer->predicted())
+    const bool shows_estimate =
+        timeline_->timeline() != nullptr && timeline_->timeline()->is_estimate();
+    if (!answer->predicted()) {
+        if (shows_estimate) {
+            timeline_->show_timeline(shown_ ? shown_->timeline : nullptr, true);
+            overview_->show_answer(shown_);
+            overview_->set_stale(true);
+        }
         return timeline_->set_empty_text(tr("No timeline: the scenario has errors."));
+    }
+    state_->setText(tr("looking for what the step hangs on …"));
     overview_->show_answer(answer);
     days_pane_->show_answer(answer);
     shown_ = answer;
-    timeline_->show_timeline(answer->timeline, !first_answer_);
+    timeline_->show_timeline(answer->timeline, !first_answer_ || shows_estimate);
     if (first_answer_) timeline_->set_marks(marks_.of(document_->path()));
     align();
     first_answer_ = false;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include <QElapsedTimer>
 #include <QMainWindow>
 
 #include "gui/scenario/comparison_run.hpp"
@@ -132,6 +134,7 @@ class MainWindow : public QMainWindow {
     void keep_marks();
     void follow_scenario(const QString& path);
     void show_estimate(const Estimate& estimate);
+    void show_estimate_instead();
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();
@@ -164,6 +167,9 @@ class MainWindow : public QMainWindow {
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
+    QElapsedTimer since_asked_;
+    QTimer show_estimate_soon_;
+    std::optional<Estimate> estimate_;  // that shows where the answer takes longer
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
                 *search_dock_ = nullptr, *sweep_dock_ = nullptr, *size_dock_ = nullptr,

@@ -1,5 +1,7 @@
 #include "gui/window/overview_pane.hpp"
 
+#include <cmath>
+
 #include <QFormLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -59,10 +61,10 @@ OverviewPane::OverviewPane(QWidget* parent) : QScrollArea(parent), inside_(new Q
     memory_ = add_figure(form, tr("Memory"));
     run_ = add_figure(form, tr("Run"));
     layout->addLayout(form);
-    add_title(layout, tr("Where the time of a step goes (mean over ranks)"));
+    breakdown_title_ = add_title(layout, {});
     breakdown_ = new BreakdownChart;
     layout->addWidget(breakdown_);
-    add_title(layout, tr("Memory of each pipeline rank at its peak"));
+    stages_title_ = add_title(layout, {});
     stages_ = new MemoryChart;
     layout->addWidget(stages_);
     memory_legend_ = new WrappedLabel;
@@ -102,10 +104,15 @@ void OverviewPane::show_answer(const AnswerPtr& answer) {
     inside_->setVisible(answer_ != nullptr);
     if (!answer_) return;
     show_figures(*answer_);
+    mark_charts(false);
     breakdown_->show_step(answer_->prediction->step);
     stages_->show_memory(answer_->prediction->memory);
     memory_legend_->say(stages_->legend());
-    why_->say(tr("Following the critical path …"));
+    clear_reasons(tr("Following the critical path …"));
+}
+
+void OverviewPane::clear_reasons(const QString& instead) {
+    why_->say(instead);
     what_ifs_->setRowCount(0);
     what_ifs_->setFixedHeight(0);
     while (QLayoutItem* item = settings_->takeAt(0)) {
@@ -116,15 +123,53 @@ void OverviewPane::show_answer(const AnswerPtr& answer) {
     settings_title_->hide();
 }
 
+void OverviewPane::show_estimate(const Estimate& estimate) {
+    const plan::Scenario& scenario = *estimate.read->read.scenario;
+    const sim::LayoutEstimate& layout = estimate.layout;
+    inside_->setVisible(true);
+    show_headline(scenario);
+    step_->say(tr("about <b>%1</b>  (estimated, within %2)")
+                   .arg(seconds(layout.step_s), percent(estimate.bounds.step)));
+    const double rate =
+        static_cast<double>(scenario.layout.global_batch_size * scenario.training.sequence_length) /
+        layout.step_s;
+    throughput_->say(
+        tr("about %1 tokens/s, %2 per device")
+            .arg(digits(rate), digits(rate / static_cast<double>(scenario.layout.ranks()))));
+    memory_->say(tr("about %1 of %2 on the fullest rank; probability that it fits %3")
+                     .arg(bytes(std::llround(layout.peak_bytes)),
+                          bytes(std::llround(layout.capacity_bytes)),
+                          percent(layout.fit_probability)));
+    for (WrappedLabel* figure : {mfu_, bubble_, run_})
+        figure->say(tr("being simulated …"));
+    mark_charts(true);
+    clear_reasons(tr("Being simulated …"));
+    set_stale(false);
+}
+
+// No wider than the pane.
+void OverviewPane::mark_charts(bool simulating) {
+    const auto say = [](QLabel* title, const QString& text) {
+        title->setText(QStringLiteral("<b>%1</b>").arg(text));
+    };
+    say(breakdown_title_, simulating ? tr("Where the time of a step goes: being simulated …")
+                                     : tr("Where the time of a step goes (mean over ranks)"));
+    say(stages_title_, simulating ? tr("Memory of each pipeline rank: being simulated …")
+                                  : tr("Memory of each pipeline rank at its peak"));
+}
+
+void OverviewPane::show_headline(const plan::Scenario& scenario) {
+    headline_->say(tr("<b>%1</b> on %2<br>%3")
+                       .arg(QString::fromStdString(scenario.model.name).toHtmlEscaped(),
+                            QString::fromStdString(
+                                cli::devices_line(scenario.cluster, scenario.layout.ranks()))
+                                .toHtmlEscaped(),
+                            QString::fromStdString(cli::layout_line(scenario.layout))));
+}
+
 void OverviewPane::show_figures(const Answer& answer) {
     const sim::Prediction& prediction = *answer.prediction;
-    const plan::Scenario& scenario = *answer.read.scenario;
-    headline_->say(
-        tr("<b>%1</b> on %2<br>%3")
-            .arg(QString::fromStdString(scenario.model.name).toHtmlEscaped(),
-                 QString::fromStdString(cli::devices_line(scenario.cluster, prediction.run.gpus))
-                     .toHtmlEscaped(),
-                 QString::fromStdString(cli::layout_line(scenario.layout))));
+    show_headline(*answer.read.scenario);
     const sim::StepPrediction& step = prediction.step;
     step_->say(tr("<b>%1</b>  (90 % interval %2 to %3)")
                    .arg(seconds(step.time_s), seconds(step.low_s), seconds(step.high_s)));

@@ -25,6 +25,8 @@ class OverviewPane : public QScrollArea {
 
     // Null: nothing is known. `stale`: it is of an earlier text than the editor has.
     void show_answer(const AnswerPtr& answer);
+    // What is known of a step that is still simulated; the charts stay as they are, and say so.
+    void show_estimate(const Estimate& estimate);
     void show_reasons(const ReasonsPtr& reasons);
     void set_stale(bool stale);
     // As it is shown, for tests: "25.6 s".
@@ -39,12 +41,16 @@ class OverviewPane : public QScrollArea {
   private:
     WrappedLabel* add_figure(QFormLayout* form, const QString& name);
     void show_figures(const Answer& answer);
+    void show_headline(const plan::Scenario& scenario);
+    void mark_charts(bool simulating);
+    void clear_reasons(const QString& instead);
     void add_setting(const std::vector<sim::Setting>& settings, const QString& effect);
 
     AnswerPtr answer_;
     QWidget* inside_;
     WrappedLabel* headline_;
     WrappedLabel *step_, *throughput_, *mfu_, *bubble_, *memory_, *run_;
+    QLabel *breakdown_title_, *stages_title_;
     BreakdownChart* breakdown_;
     MemoryChart* stages_;
     WrappedLabel* memory_legend_;

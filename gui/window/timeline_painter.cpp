@@ -108,8 +108,9 @@ void TimelinePainter::paint_minimap(const QPixmap* picture) {
     p_.setPen(look_.faint);
     const QRect name(place.left() - SceneLayout::kNames, place.top(),
                      SceneLayout::kNames - kPadding, place.height());
+    const QString title = scene_.title.isEmpty() ? tr("whole step") : scene_.title;
     p_.drawText(name, Qt::AlignRight | Qt::AlignVCenter,
-                scene_.title.isEmpty() ? tr("whole step") : scene_.title);
+                scene_.timeline->is_estimate() ? tr("%1, estimated").arg(title) : title);
 }
 
 void TimelinePainter::paint_axis() {

@@ -26,7 +26,7 @@ void TimelineView::set_empty_text(const QString& text) {
 void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool keep_view) {
     const bool keeps = keep_view && timeline_ && timeline;
     const Stretch before = scene_.view.shown();
-    const Stretch limits = scene_.view.limits();
+    const Stretch step = keeps ? timeline_->window() : Stretch{};
     const std::vector<Picoseconds> kept_marks = keeps ? marks() : std::vector<Picoseconds>();
     std::vector<std::size_t> open;
     for (std::size_t rank = 0; keeps && rank < timeline_->ranks().size(); ++rank)
@@ -46,12 +46,12 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
         scene_.view = Viewport(timeline_->limits());
         scene_.view.set_width(layout_.rows.width());
         scene_.view.show(timeline_->window());
-        if (keeps && before != limits) {
-            const double share = static_cast<double>(timeline_->limits().length()) /
-                                 static_cast<double>(limits.length());
+        if (keeps && before != step) {
+            const double share = static_cast<double>(timeline_->window().length()) /
+                                 static_cast<double>(step.length());
             const auto scaled = [&](Picoseconds time) {
-                return timeline_->limits().from +
-                       std::llround(static_cast<double>(time - limits.from) * share);
+                return timeline_->window().from +
+                       std::llround(static_cast<double>(time - step.from) * share);
             };
             scene_.view.show({scaled(before.from), scaled(before.to)});
         }

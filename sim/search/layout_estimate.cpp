@@ -166,6 +166,24 @@ class Estimate {
         return estimate;
     }
 
+    StepOutline outline() {
+        StepOutline outline;
+        for (const std::size_t kind : kind_of_)
+            outline.passes.push_back(kinds_[kind].passes);
+        outline.hop = hop();
+        outline.blocks = plan::blocks_on_transfers(scenario_);
+        outline.asks_all_ranks = asks_all_ranks(scenario_.training);
+        outline.gathered_late = gathered_late();
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            look_at_stages_of(rank);
+            const AfterReduction after = after_reduction(rank);
+            outline.ranks.push_back({exposed(reduction_of(rank), rank), after.optimizer,
+                                     after.gathering, of_rank_.kept, of_rank_.beside,
+                                     of_rank_.at_end, of_chunk_});
+        }
+        return outline;
+    }
+
   private:
     // By pipeline rank, the kind of its nodes on which a layer takes longest.
     void find_nodes() {
@@ -372,13 +390,18 @@ class Estimate {
         return std::max({reduction.one, of_last, reduction.all - window});
     }
 
-    const PipelineTimes& pipeline() const {
-        PipelineWalks::Key key{
-            &skeleton_, layout_.micro_batches(), 0, plan::blocks_on_transfers(scenario_), {}};
+    double hop() const {
+        double slowest = 0;
         if (layout_.pipeline_parallel > 1)
             for (const NodeCosts& of : nodes_)
-                key.hop = std::max(
-                    key.hop, of.network.point_to_point(unit_.boundary_bytes, places_.next).seconds);
+                slowest = std::max(
+                    slowest, of.network.point_to_point(unit_.boundary_bytes, places_.next).seconds);
+        return slowest;
+    }
+
+    const PipelineTimes& pipeline() const {
+        PipelineWalks::Key key{
+            &skeleton_, layout_.micro_batches(), hop(), plan::blocks_on_transfers(scenario_), {}};
         for (const std::size_t kind : kind_of_) {
             const auto& passes = kinds_[kind].passes;
             if (key.runs.empty() || !(key.runs.back().passes == passes))
@@ -395,7 +418,7 @@ class Estimate {
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             if (!repeats_[rank]) {
                 late = exposed(reduction_of(rank), rank);
-                left = after_reduction(rank);
+                left = after_reduction(rank).all();
             }
             const double ready = times.rank_ends[rank] + late;
             reduced = std::max(reduced, ready);
@@ -427,19 +450,23 @@ class Estimate {
     }
 
     // The optimizer, and the gathering of what it has changed.
-    double after_reduction(std::size_t rank) const {
-        double seconds = 0, gathered = 0;
+    struct AfterReduction {
+        double optimizer = 0, gathering = 0;
+        double all() const { return optimizer + gathering; }
+    };
+    AfterReduction after_reduction(std::size_t rank) const {
+        AfterReduction after;
         for (const std::int32_t stage : skeleton_.stages(rank)) {
             const StageKind& kind = kind_of(stage);
             const auto layers = static_cast<double>(kind.layers);
             const double stepped =
                 kind.costs->elements.of(layers) / exchange().sharing() +
                 kind.costs->expert_elements.of(layers) / of_experts_.front().sharing();
-            seconds = std::max(seconds, kind.costs->step_seconds);
-            seconds += kind.costs->step_per_element * stepped;
-            if (gathers_after()) gathered += kind.gathered;
+            after.optimizer = std::max(after.optimizer, kind.costs->step_seconds);
+            after.optimizer += kind.costs->step_per_element * stepped;
+            if (gathers_after()) after.gathering += kind.gathered;
         }
-        return seconds + gathered;
+        return after;
     }
 
     // Bytes of the plan's memory at the peak, and what of the device's is lost with it.
@@ -572,6 +599,10 @@ plan::Mesh mesh_of(const Layout& layout) {
 
 LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts) {
     return Estimate(valid, parts).make();
+}
+
+StepOutline outline_of(const plan::Scenario& valid, const EstimateParts& parts) {
+    return Estimate(valid, parts).outline();
 }
 
 }  // namespace orrery::sim

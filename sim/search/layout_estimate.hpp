@@ -69,6 +69,29 @@ struct EstimateParts {
 
 LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts);
 
+// What such a step is made of: the passes of its stages, what follows after the last one, and the
+// bytes that are alive.
+struct StepOutline {
+    struct Rank {
+        // Seconds after its last pass.
+        double reduction = 0;  // of gradients, what no pass hides
+        double optimizer = 0;
+        double gathering = 0;  // of parameters that it has changed
+        // Bytes on the device.
+        double kept = 0;                   // all the time
+        double beside = 0;                 // while a pass runs
+        double at_end = 0;                 // after the last one
+        std::vector<InFlight> of_a_chunk;  // of a micro-batch
+    };
+    std::vector<std::array<PassTimes, kPasses>> passes;  // by stage
+    double hop = 0;                                      // of a message to the next stage
+    bool blocks = false;                                 // its sender, as long
+    bool asks_all_ranks = false;  // the optimizer: it starts when all have reduced
+    double gathered_late = 0;     // what the next step's first passes do not hide
+    std::vector<Rank> ranks;      // of the pipeline
+};
+StepOutline outline_of(const plan::Scenario& valid, const EstimateParts& parts);
+
 // The mesh of the plan that a layout would have.
 plan::Mesh mesh_of(const plan::Layout& layout);
 

@@ -8,6 +8,7 @@
 #include "plan/assemble/chosen_schedule.hpp"
 #include "plan/check.hpp"
 #include "plan/schedule/vocabulary.hpp"
+#include "sim/search/estimated_trace.hpp"
 #include "sim/search/layout_estimate.hpp"
 #include "sim/search/made.hpp"
 #include "sim/search/stage_costs.hpp"
@@ -83,15 +84,16 @@ bool splits(const plan::ScheduleKind& kind) {
     return false;
 }
 
+// Passes over layers alone, of so many micro-batches.
+plan::Schedule schedule_of(Layout layout, std::int64_t micro_batches) {
+    layout.overlap_expert_communication = false;
+    layout.global_batch_size = micro_batches * layout.data_parallel * layout.micro_batch_size;
+    return plan::without_pieces(plan::chosen_schedule(layout));
+}
+
 ScheduleSkeleton skeleton_of(const Layout& layout, std::int64_t walked) {
     return {
-        [&](const plan::ScheduleShape& of) {
-            Layout shorter = layout;
-            shorter.overlap_expert_communication = false;
-            shorter.global_batch_size =
-                of.micro_batches * layout.data_parallel * layout.micro_batch_size;
-            return plan::without_pieces(plan::chosen_schedule(shorter));
-        },
+        [&](const plan::ScheduleShape& of) { return schedule_of(layout, of.micro_batches); },
         {static_cast<std::int32_t>(layout.pipeline_parallel),
          static_cast<std::int32_t>(layout.virtual_pipeline), static_cast<std::int32_t>(walked)}};
 }
@@ -161,14 +163,22 @@ LayoutPricer::LayoutPricer(const plan::Scenario& scenario, const Profile& profil
 
 LayoutPricer::~LayoutPricer() = default;
 
-LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
+// What is put together, kept alive by the pricer and its costs.
+struct LayoutPricer::Parts {
+    std::string error;  // the rest is then not there
+    std::vector<NodeCosts> nodes;
+    const ScheduleSkeleton* skeleton = nullptr;
+    const Places* places = nullptr;
+};
+
+LayoutPricer::Parts LayoutPricer::parts_of(const plan::Scenario& valid) const {
     const Layout& layout = valid.layout;
     const plan::ScheduleKind* kind = plan::find_schedule(layout.schedule);
     ORRERY_CHECK(kind != nullptr, "a search has schedules of a known kind");
     const std::int64_t number = kind - plan::schedule_kinds().data();
     const Layout unit =
         unit_layout(valid, memo_->splits_backward[static_cast<std::size_t>(number)]);
-    std::vector<NodeCosts> nodes;
+    Parts parts;
     for (std::size_t of = 0; of <= valid.cluster.kind_of_device(layout.ranks() - 1); ++of) {
         const Nodes& alike = memo_->nodes[of];
         const UnitCosts& costs = costs_.memo_->units[of].get(unit, [&] {
@@ -177,24 +187,41 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
             of_unit.cluster = memo_->unit_clusters[of];
             return unit_costs(of_unit, *memo_->machines[of]);
         });
-        if (!costs.error.empty()) {
-            LayoutEstimate none;
-            none.error = costs.error;
-            return none;
-        }
-        nodes.push_back({alike.cluster, alike.profile, alike.network, costs});
+        parts.error = costs.error;
+        if (!parts.error.empty()) return parts;
+        parts.nodes.push_back({alike.cluster, alike.profile, alike.network, costs});
     }
     const std::int64_t pipeline = layout.pipeline_parallel;
     const std::int64_t walked = ScheduleSkeleton::walked(layout.micro_batches(), pipeline);
-    const ScheduleSkeleton& skeleton =
-        memo_->skeletons.get({number, pipeline, layout.virtual_pipeline, walked,
-                              static_cast<std::int64_t>(layout.vocabulary_parallel)},
-                             [&] { return skeleton_of(layout, walked); });
-    const Places& places = memo_->places.get(
+    parts.skeleton = &memo_->skeletons.get({number, pipeline, layout.virtual_pipeline, walked,
+                                            static_cast<std::int64_t>(layout.vocabulary_parallel)},
+                                           [&] { return skeleton_of(layout, walked); });
+    parts.places = &memo_->places.get(
         {layout.tensor_parallel, layout.context_parallel, layout.data_parallel, layout.zero_ranks(),
          pipeline > 1 ? layout.ranks() : 0, layout.expert_parallel * layout.expert_tensor_parallel},
         [&] { return places_of(layout, valid.cluster, valid.model.has_experts()); });
-    return estimate_of(valid, {nodes, skeleton, places, memo_->walks});
+    return parts;
+}
+
+LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
+    const Parts parts = parts_of(valid);
+    if (!parts.error.empty()) {
+        LayoutEstimate none;
+        none.error = parts.error;
+        return none;
+    }
+    return estimate_of(valid, {parts.nodes, *parts.skeleton, *parts.places, memo_->walks});
+}
+
+std::optional<trace::Trace> LayoutPricer::trace(const plan::Scenario& valid) const {
+    const Parts parts = parts_of(valid);
+    if (!parts.error.empty()) return std::nullopt;
+    const StepOutline outline =
+        outline_of(valid, {parts.nodes, *parts.skeleton, *parts.places, memo_->walks});
+    const auto passes =
+        parts.skeleton->timed(schedule_of(valid.layout, valid.layout.micro_batches()),
+                              outline.passes, outline.hop, outline.blocks);
+    return estimated_trace(valid, outline, passes);
 }
 
 std::optional<LayoutEstimate> estimate_layout(const plan::Scenario& valid, const Profile& profile) {
@@ -203,6 +230,15 @@ std::optional<LayoutEstimate> estimate_layout(const plan::Scenario& valid, const
     const LayoutEstimate estimate = LayoutPricer(valid, profile, costs).price(valid);
     if (!estimate.error.empty()) return std::nullopt;
     return estimate;
+}
+
+std::optional<EstimatedStep> estimate_step(const plan::Scenario& valid, const Profile& profile) {
+    if (!valid.layout.imported.schedule.grid.empty()) return std::nullopt;
+    SharedStageCosts costs(valid.cluster.all_nodes(), valid.cluster.node_kinds());
+    const LayoutPricer pricer(valid, profile, costs);
+    const LayoutEstimate estimate = pricer.price(valid);
+    if (!estimate.error.empty()) return std::nullopt;
+    return EstimatedStep{estimate, *pricer.trace(valid)};
 }
 
 }  // namespace orrery::sim

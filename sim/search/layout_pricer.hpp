@@ -13,6 +13,7 @@
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/prediction.hpp"
+#include "trace/trace.hpp"
 
 namespace orrery::sim {
 
@@ -68,9 +69,15 @@ class LayoutPricer {
 
     // Of a layout that breaks no rule, and what the rules have settled of its training.
     LayoutEstimate price(const plan::Scenario& valid) const;
+    // The step that the price is of, pass by pass (sim/search/estimated_trace.hpp); nothing where
+    // the price is an error.
+    std::optional<trace::Trace> trace(const plan::Scenario& valid) const;
 
   private:
     struct Memo;
+    struct Parts;
+    Parts parts_of(const plan::Scenario& valid) const;
+
     const plan::Scenario& scenario_;
     const Profile& profile_;
     SharedStageCosts& costs_;
@@ -80,5 +87,11 @@ class LayoutPricer {
 // The same of one scenario's own layout, in milliseconds where its simulation takes seconds.
 // Nothing where there is no estimate: of a schedule from a file, of what the device cannot compute.
 std::optional<LayoutEstimate> estimate_layout(const plan::Scenario& valid, const Profile& profile);
+// And with its step.
+struct EstimatedStep {
+    LayoutEstimate layout;
+    trace::Trace trace;
+};
+std::optional<EstimatedStep> estimate_step(const plan::Scenario& valid, const Profile& profile);
 
 }  // namespace orrery::sim

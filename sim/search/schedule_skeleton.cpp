@@ -37,7 +37,17 @@ InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond
             extrapolated(more.between_halves, fewer.between_halves, beyond)};
 }
 
-// What a pass of a chunk holds from its beginning on, and no more from its end on.
+// By stage and pass in one row.
+std::vector<PassTimes> in_a_row(const std::vector<std::array<PassTimes, 4>>& times) {
+    std::vector<PassTimes> passes;
+    passes.reserve(4 * times.size());
+    for (const std::array<PassTimes, 4>& of : times)
+        passes.insert(passes.end(), of.begin(), of.end());
+    return passes;
+}
+
+}  // namespace
+
 void begin_pass(ActionKind pass, InFlight& of) {
     if (pass == ActionKind::forward) {
         ++of.until_backward;
@@ -45,13 +55,12 @@ void begin_pass(ActionKind pass, InFlight& of) {
     }
     if (pass == ActionKind::backward_input) ++of.between_halves;
 }
+
 void end_pass(ActionKind pass, InFlight& of) {
     if (plan::makes_input_gradient(pass)) --of.until_backward;
     if (plan::ends_micro_batch(pass)) --of.until_weights;
     if (pass == ActionKind::backward_weight) --of.between_halves;
 }
-
-}  // namespace
 
 std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t pipeline) {
     return std::min(micro_batches, kMore * pipeline + 1);
@@ -240,8 +249,9 @@ double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
     return most;
 }
 
+template <typename Visit>
 PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTimes>& times,
-                                    double hop, bool blocks) const {
+                                    double hop, bool blocks, Visit visit) const {
     PipelineTimes out;
     out.rank_ends.assign(stages_.size(), 0);
     const auto ready = std::make_unique_for_overwrite<double[]>(walk.nodes.size());
@@ -250,13 +260,17 @@ PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTime
     double* own = ready.get();
     for (const Node& node : walk.nodes) {
         const PassTimes& pass = times[static_cast<std::size_t>(node.pass)];
-        double start = free[node.rank];
-        if (node.waits_for >= 0)
-            start = std::max(start, ready[static_cast<std::size_t>(node.waits_for)] +
-                                        to_receive[node.receives] + pass.lead);
-        const double end = start + pass.busy;
-        *own++ = end + pass.tail;
-        free[node.rank] = end + to_send[node.sends];
+        TimedPass timed;
+        timed.start = timed.free = free[node.rank];
+        if (node.waits_for >= 0) {
+            timed.sent = ready[static_cast<std::size_t>(node.waits_for)];
+            timed.received = timed.sent + to_receive[node.receives];
+            timed.start = std::max(timed.start, timed.received + pass.lead);
+        }
+        timed.end = timed.start + pass.busy;
+        *own++ = timed.end + pass.tail;
+        free[node.rank] = timed.freed = timed.end + to_send[node.sends];
+        visit(node, timed);
     }
     // A rank's passes of one kind end one after another.
     for (const std::int32_t node : walk.last)
@@ -268,18 +282,35 @@ PipelineTimes ScheduleSkeleton::run(std::int64_t micro_batches,
                                     const std::vector<std::array<PassTimes, 4>>& times, double hop,
                                     bool blocks) const {
     static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
-    std::vector<PassTimes> passes;
-    passes.reserve(times.size() * kPassesOfStage);
-    for (const std::array<PassTimes, kPassesOfStage>& of : times)
-        passes.insert(passes.end(), of.begin(), of.end());
-    PipelineTimes out = run(more_, passes, hop, blocks);
+    const std::vector<PassTimes> passes = in_a_row(times);
+    const auto ignored = [](const Node&, const TimedPass&) {};
+    PipelineTimes out = run(more_, passes, hop, blocks, ignored);
     if (fewer_.nodes.empty()) return out;
-    const PipelineTimes shorter = run(fewer_, passes, hop, blocks);
+    const PipelineTimes shorter = run(fewer_, passes, hop, blocks, ignored);
     const double more = beyond(micro_batches);
     out.end = extrapolated(out.end, shorter.end, more);
     for (std::size_t rank = 0; rank < out.rank_ends.size(); ++rank)
         out.rank_ends[rank] = extrapolated(out.rank_ends[rank], shorter.rank_ends[rank], more);
     return out;
+}
+
+std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(
+    const plan::Schedule& schedule, const std::vector<std::array<PassTimes, 4>>& times, double hop,
+    bool blocks) const {
+    std::vector<std::vector<TimedPass>> passes(stages_.size());
+    const auto keep = [&](const Node& node, TimedPass pass) {
+        const auto rank = static_cast<std::size_t>(node.rank);
+        pass.action = schedule.grid[rank][passes[rank].size()];
+        if (node.receives)
+            pass.from = schedule.placement.rank_of(
+                pass.action.stage + (pass.action.kind == ActionKind::forward ? -1 : 1));
+        passes[rank].push_back(pass);
+    };
+    std::int32_t micro_batches = 0;
+    for (const Action& action : schedule.grid.front())
+        micro_batches = std::max(micro_batches, action.micro_batch + 1);
+    run(walk_of(schedule, micro_batches), in_a_row(times), hop, blocks, keep);
+    return passes;
 }
 
 }  // namespace orrery::sim

@@ -28,6 +28,17 @@ struct PipelineTimes {
     std::vector<double> rank_ends;  // of each pipeline rank's last pass
 };
 
+// One of a step's passes, in seconds from the step's start.
+struct TimedPass {
+    plan::Action action;
+    std::int32_t from = -1;  // pipeline rank that its input comes from over the network; −1: none
+    double free = 0;         // its rank was done with the pass before
+    double sent = 0;         // what it waits for was there, at the rank that made it, …
+    double received = 0;     // … and here
+    double start = 0, end = 0;
+    double freed = 0;  // its rank was done with it: later than its end where a sender is kept
+};
+
 // What is alive of one chunk of a rank at a moment: micro-batches between forward and (the first
 // half of) backward, between forward and the second half, between the halves.
 struct InFlight {
@@ -35,6 +46,10 @@ struct InFlight {
     bool operator==(const InFlight&) const = default;
 };
 using Moment = std::vector<InFlight>;  // by chunk
+
+// What a pass of a chunk holds from its beginning on, and no more from its end on.
+void begin_pass(plan::ActionKind pass, InFlight& of);
+void end_pass(plan::ActionKind pass, InFlight& of);
 
 class ScheduleSkeleton {
   public:
@@ -52,6 +67,11 @@ class ScheduleSkeleton {
     PipelineTimes run(std::int64_t micro_batches,
                       const std::vector<std::array<PassTimes, 4>>& times, double hop,
                       bool blocks) const;
+
+    // By pipeline rank, all passes of a schedule over the same stages, in its order.
+    std::vector<std::vector<TimedPass>> timed(const plan::Schedule& schedule,
+                                              const std::vector<std::array<PassTimes, 4>>& times,
+                                              double hop, bool blocks) const;
 
     // Moments at which a rank may hold most.
     std::vector<Moment> fullest(std::size_t rank, std::int64_t micro_batches) const;
@@ -82,8 +102,10 @@ class ScheduleSkeleton {
     static Walk walk_of(const plan::Schedule& schedule, std::int32_t micro_batches);
     std::vector<std::vector<Moment>> fullest_of(const plan::Schedule& schedule) const;
     void part_moments();
+    // visit(node, TimedPass without its action and whence its input comes) for each.
+    template <typename Visit>
     PipelineTimes run(const Walk& walk, const std::vector<PassTimes>& times, double hop,
-                      bool blocks) const;
+                      bool blocks, Visit visit) const;
     // Micro-batches beyond those walked ÷ those that the longer walk has more.
     double beyond(std::int64_t micro_batches) const;
 

@@ -13,6 +13,7 @@
 #include "gui/scenario/diagnostics_model.hpp"
 #include "gui/scenario/recovery.hpp"
 #include "gui/scenario/resimulation.hpp"
+#include "gui/window/wrapped_label.hpp"
 #include "tests/gui/window_world.hpp"
 
 namespace orrery::gui {
@@ -81,6 +82,42 @@ TEST(Recovery, AnEditorThatEndsInOrderLeavesNothing) {
         recovery.keep({}, QStringLiteral("text"));
     }
     EXPECT_TRUE(Recovery::left_behind(where).empty());
+}
+
+// What an answer of half a second and more is preceded by: a timeline of whole passes, which says
+// that it is an estimate, is read like any other, and gives way with what is shown of it.
+TEST(Editing, ShowsTheEstimatedTimelineUntilTheStepHasBeenSimulated) {
+    WindowWorld world;
+    ASSERT_TRUE(world.window->open(QString::fromStdString(shipped("grok-1-h100x512"))));
+    TimelineView& view = world.window->timeline();
+    ASSERT_TRUE(until([&] { return view.timeline() != nullptr; }));
+    ASSERT_TRUE(view.timeline()->is_estimate());
+    const std::size_t ranks = view.timeline()->ranks().size();
+    const Picoseconds estimated = view.timeline()->window().length();
+    const Lane& outline = view.timeline()->ranks()[1].outline;
+    ASSERT_GT(outline.spans().size(), 8U);
+    view.select(BoxPlace{1, std::nullopt, outline.spans().size() / 2});
+    ASSERT_TRUE(view.details());
+    EXPECT_EQ(view.details()->lines.front().second, view.timeline()->ranks()[1].name);
+    const auto says_about = [&](const QString& figure) {
+        for (const auto* label : world.window->findChildren<WrappedLabel*>())
+            if (label->accessibleName() == figure)
+                return label->text().startsWith(QStringLiteral("about"));
+        return false;
+    };
+    EXPECT_TRUE(says_about(QStringLiteral("Step time")));
+    EXPECT_TRUE(says_about(QStringLiteral("Memory")));
+    world.key(Qt::Key_W);
+    const Stretch shown = view.shown_of_step();
+    world.settle();
+    ASSERT_FALSE(view.timeline()->is_estimate());
+    EXPECT_FALSE(says_about(QStringLiteral("Step time")));
+    EXPECT_FALSE(says_about(QStringLiteral("Memory")));
+    EXPECT_EQ(view.timeline()->ranks().size(), ranks);
+    const auto step = static_cast<double>(view.timeline()->window().length());
+    EXPECT_NEAR(static_cast<double>(estimated) / step, 1, sim::EstimateBounds().step);
+    EXPECT_NEAR(static_cast<double>(view.shown_of_step().length()) / step,
+                static_cast<double>(shown.length()) / static_cast<double>(estimated), 0.01);
 }
 
 // What is seen of an edit at once is what `orrery search` says of the layout; of a text with errors

@@ -18,8 +18,12 @@
 
 #include "cli/layout_search.hpp"
 #include "plan/assemble/build_plan.hpp"
+#include "sim/engine/time.hpp"
 #include "sim/search/few_micro_batches.hpp"
+#include "sim/search/schedule_skeleton.hpp"
 #include "tests/theory/theory_scenarios.hpp"
+#include "trace/accounts.hpp"
+#include "trace/sound.hpp"
 
 namespace orrery::sim {
 namespace ORRERY_TEST_FILE {
@@ -331,32 +335,44 @@ struct Misses {
     }
 };
 
-Misses misses_of(const ScenarioInput& input, std::size_t count, int most_zero = 3) {
-    const LayoutSearch search = searched(input, {});
-    const SearchBase& base = search.bases[0];
-    const plan::Cluster& cluster = base.read.scenario->cluster;
-    SharedStageCosts costs(cluster.all_nodes(), cluster.node_kinds());
-    const LayoutPricer pricer(*base.read.scenario, *base.profile, costs);
-    plan::RuleCheck rules(base.read.given);
-    std::mt19937_64 draw(7);
-    std::vector<plan::Scenario> drawn;
-    for (int tried = 0; drawn.size() < count && tried < 1'000'000; ++tried) {
-        std::string broken;
-        auto scenario = scenario_of(base, draw() % base.space.size(), rules, broken);
-        if (scenario && scenario->layout.zero_stage <= most_zero)
-            drawn.push_back(std::move(*scenario));
+// So many layouts, drawn from the whole space of a search.
+struct Drawn {
+    Drawn(const ScenarioInput& input, std::size_t count, int most_zero = 3)
+        : search(searched(input, {})),
+          base(search.bases[0]),
+          costs(base.read.scenario->cluster.all_nodes(), base.read.scenario->cluster.node_kinds()),
+          pricer(*base.read.scenario, *base.profile, costs) {
+        plan::RuleCheck rules(base.read.given);
+        std::mt19937_64 draw(7);
+        for (int tried = 0; layouts.size() < count && tried < 1'000'000; ++tried) {
+            std::string broken;
+            auto scenario = scenario_of(base, draw() % base.space.size(), rules, broken);
+            if (scenario && scenario->layout.zero_stage <= most_zero)
+                layouts.push_back(std::move(*scenario));
+        }
+        EXPECT_EQ(layouts.size(), count);
     }
-    EXPECT_EQ(drawn.size(), count);
+
+    LayoutSearch search;
+    const SearchBase& base;
+    SharedStageCosts costs;
+    LayoutPricer pricer;
+    std::vector<plan::Scenario> layouts;
+};
+
+Misses misses_of(const ScenarioInput& input, std::size_t count, int most_zero = 3) {
+    const Drawn drawn(input, count, most_zero);
+    const SearchBase& base = drawn.base;
     Misses misses;
     misses.bounds = estimate_bounds(*base.read.scenario);
-    misses.step.resize(drawn.size());
-    misses.peak.resize(drawn.size());
-    tbb::parallel_for(std::size_t{0}, drawn.size(), [&](std::size_t i) {
-        const LayoutEstimate estimate = pricer.price(drawn[i]);
+    misses.step.resize(count);
+    misses.peak.resize(count);
+    tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+        const LayoutEstimate estimate = drawn.pricer.price(drawn.layouts[i]);
         SimulateOptions options;
         options.keep_trace = false;
         options.part_waiting = false;
-        const Prediction full = simulate(drawn[i], *base.profile, options, "");
+        const Prediction full = simulate(drawn.layouts[i], *base.profile, options, "");
         misses.step[i] = std::abs(estimate.step_s / full.step.time_s - 1);
         misses.peak[i] =
             std::abs(estimate.peak_bytes / static_cast<double>(full.memory.worst().peak_bytes) - 1);
@@ -436,6 +452,67 @@ TEST(LayoutPricer, IsWithinItsBoundsForLayoutsOfExperts) {
                         "layout.global_batch_size=64"}),
               80, 1)
         .expect_within_bounds();
+}
+
+// Of each pipeline rank of a trace what its accounts say of waiting for others, and the most that
+// is alive.
+struct RankSums {
+    double waiting_s = 0, live_bytes = 0;
+};
+std::vector<RankSums> rank_sums_of(const trace::Trace& trace) {
+    std::vector<RankSums> sums(trace.programs.size());
+    for (const trace::Track& track : trace.tracks) {
+        const trace::ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+        const trace::Accounts accounts = accounts_of(trace, track);
+        RankSums& of = sums[static_cast<std::size_t>(program.pipeline_rank)];
+        for (const trace::Account account : {trace::Account::bubble, trace::Account::imbalance})
+            of.waiting_s =
+                std::max(of.waiting_s, to_seconds(accounts[static_cast<std::size_t>(account)]));
+        of.live_bytes = static_cast<double>(
+            *std::max_element(program.live_bytes.begin(), program.live_bytes.end()));
+    }
+    return sums;
+}
+
+// A step that is estimated pass by pass is the one that the price says, and what its ranks wait for
+// each other and hold is what simulation says of them, within the bounds.
+TEST(LayoutPricer, TracesTheStepThatItPrices) {
+    std::vector<double> waiting, live;
+    const EstimateBounds bounds;
+    for (const ScenarioInput& input :
+         {input_of("llama2-7b-a100x8", {"cluster.nodes=4"}),
+          input_of("llama2-7b-a100x8", {"cluster.nodes=2", "training.framework=nemo"}),
+          input_of("llama2-7b-a100x8",
+                   {"cluster.nodes=4", "model.vocab_size=128000", "layout.pipeline_parallel=2",
+                    "layout.vocabulary_parallel=vocab-1"})}) {
+        const Drawn drawn(input, 40);
+        for (const plan::Scenario& layout : drawn.layouts) {
+            const LayoutEstimate estimate = drawn.pricer.price(layout);
+            const std::optional<trace::Trace> trace = drawn.pricer.trace(layout);
+            ASSERT_TRUE(trace);
+            trace::check_sound(*trace);
+            // Beyond what is walked the price goes by what a micro-batch more adds.
+            const std::int64_t micro_batches = layout.layout.micro_batches();
+            const bool walked =
+                ScheduleSkeleton::walked(micro_batches, layout.layout.pipeline_parallel) ==
+                micro_batches;
+            EXPECT_NEAR(to_seconds(trace->step_end), estimate.step_s,
+                        (walked ? 1e-6 : bounds.step) * estimate.step_s);
+            const Prediction full = simulate(layout, *drawn.base.profile, {}, "");
+            const std::vector<RankSums> own = rank_sums_of(*trace),
+                                        simulated = rank_sums_of(full.trace);
+            ASSERT_EQ(own.size(), simulated.size());
+            for (std::size_t rank = 0; rank < own.size(); ++rank) {
+                waiting.push_back(std::abs(own[rank].waiting_s - simulated[rank].waiting_s) /
+                                  full.step.time_s);
+                live.push_back(std::abs(own[rank].live_bytes / simulated[rank].live_bytes - 1));
+            }
+        }
+    }
+    std::sort(waiting.begin(), waiting.end());
+    std::sort(live.begin(), live.end());
+    EXPECT_LE(waiting[waiting.size() * 9 / 10], bounds.step);
+    EXPECT_LE(live[live.size() * 9 / 10], bounds.peak);
 }
 
 // At night on two thousand, of larger models too.
