@@ -202,7 +202,7 @@ bool LayoutSpace::repeats(const plan::Scenario& scenario, std::int64_t data_para
         tries("zero_stage", [](const Layout& other) { return other.zero_stage == 0; }))
         return true;
     // Fused attention keeps neither scores nor probabilities that could be made again.
-    if (layout.recompute == plan::Recompute::selective && layout.context_parallel == 1 &&
+    if (layout.recompute == plan::Recompute::selective &&
         layout.recompute_modules == plan::RecomputedModules{} &&
         scenario.training.framework.attention_kernel == plan::AttentionKernel::flash &&
         tries("recompute",

@@ -26,10 +26,12 @@ constexpr const char* kIdle = "idle devices";
 constexpr std::uint64_t kBlock = 1024;  // combinations that a thread takes at once
 constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
-constexpr std::size_t kLeastBatch = 8;  // layouts that are simulated side by side; more where …
-constexpr std::size_t kMostBatch = 64;  // … none of them was any good
-constexpr std::size_t kMostUnparted = 16;  // that are kept, each with its plan and ops
-constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
+constexpr std::size_t kLeastBatch = 8;   // layouts that are simulated side by side; more where …
+constexpr std::size_t kMostBatch = 64;   // … none of them was any good
+constexpr std::size_t kMostUnknown = 2;  // of a kind of which none has been simulated
+constexpr std::size_t kMostAfterEnough = 4;  // at once: each may rule out others
+constexpr std::size_t kMostUnparted = 16;    // that are kept, each with its plan and ops
+constexpr std::size_t kMostSimulated = 3;    // times as many as are asked for, once these are there
 
 double cost_of(const plan::Scenario& scenario, double step_s) {
     return objective_of(Objective::cost_per_token, scenario, step_s);
@@ -264,32 +266,38 @@ class Pricing {
         if (before(priced, kept[1])) kept[1] = priced;
     }
 
-    // In batches, until there are as many as are asked for and the next ones cannot be among them;
-    // of what then might be, a few times as many. Adds those to `too_large` that the simulation
-    // says do not fit.
+    // In batches, until there are as many as are asked for and the others cannot be among them; of
+    // what then might be, a few times as many. Adds those to `too_large` that the simulation says
+    // do not fit.
     std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
                                            SearchResult& result, Places& too_large) {
         std::vector<Simulated> layouts;
         if (options_.top == 0) return {};
-        std::size_t after_enough = 0, batch = std::max(options_.top, kLeastBatch);
-        for (std::size_t next = 0; next < fitting.size() && !stopped();) {
-            batch = std::min(batch, fitting.size() - next);
-            if (layouts.size() >= options_.top) {
-                after_enough += batch;
-                if (!may_enter(fitting[next], layouts) ||
-                    after_enough > kMostSimulated * options_.top)
-                    break;
-            }
-            std::vector<std::optional<Simulated>> found(batch);
+        Estimated estimated;
+        std::vector<bool> taken(fitting.size());
+        std::size_t after_enough = 0, done = 0, most_at_once = std::max(options_.top, kLeastBatch);
+        while (!stopped()) {
+            std::vector<std::size_t> batch = candidates(fitting, taken, layouts, estimated);
+            if (batch.empty()) break;
+            batch.resize(std::min(batch.size(),
+                                  layouts.size() < options_.top ? most_at_once : kMostAfterEnough));
+            if (layouts.size() >= options_.top) after_enough += batch.size();
+            if (after_enough > kMostSimulated * options_.top) break;
+            std::vector<std::optional<Simulated>> found(batch.size());
             const double most = layouts.size() < options_.top
                                     ? std::numeric_limits<double>::infinity()
                                     : objective_of(layouts[options_.top - 1]);
-            tbb::parallel_for(std::size_t{0}, batch, [&](std::size_t i) {
-                if (!stopped()) found[i] = simulated(fitting[next + i], most);
+            tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
+                if (!stopped()) found[i] = simulated(fitting[batch[i]], most);
             });
             const std::size_t before = layouts.size();
-            for (auto& one : found) {
-                if (!one || is_listed(*one, layouts)) continue;
+            for (std::size_t i = 0; i < batch.size(); ++i) {
+                taken[batch[i]] = true;
+                std::optional<Simulated>& one = found[i];
+                if (!one) continue;
+                if (one->found.prediction.step.time_s > 0)
+                    estimated.add(*one, objective_of(*one) / one->found.price.objective);
+                if (is_listed(*one, layouts)) continue;
                 if (fits(one->found.prediction.memory)) {
                     layouts.push_back(std::move(*one));
                     continue;
@@ -297,16 +305,21 @@ class Pricing {
                 ++result.infeasible[kMemory].layouts;
                 too_large.emplace(one->found.price.base, one->found.price.number);
             }
-            next += batch;
-            batch = layouts.size() > before ? std::max(options_.top, kLeastBatch)
-                                            : std::min(kMostBatch, 2 * batch);
+            done += batch.size();
+            most_at_once = layouts.size() > before ? std::max(options_.top, kLeastBatch)
+                                                   : std::min(kMostBatch, 2 * most_at_once);
             std::stable_sort(layouts.begin(), layouts.end(),
                              [&](const Simulated& a, const Simulated& b) {
                                  return objective_of(a) < objective_of(b);
                              });
             for (std::size_t i = options_.top; i < layouts.size(); ++i)
                 layouts[i].unparted.reset();  // not among them any more
-            report_simulated(next, fitting, layouts);
+            if (options_.simulating) {
+                std::size_t left = candidates(fitting, taken, layouts, estimated).size();
+                if (layouts.size() >= options_.top)
+                    left = std::min(left, kMostSimulated * options_.top);
+                options_.simulating(static_cast<double>(done) / static_cast<double>(done + left));
+            }
         }
         if (layouts.size() > options_.top) layouts.resize(options_.top);
         part_waiting_of(layouts);
@@ -316,22 +329,83 @@ class Pricing {
         return best;
     }
 
-    // Within the bound of its estimate.
-    bool may_enter(const PricedLayout& priced, const std::vector<Simulated>& layouts) const {
-        const double bound = estimate_bounds(*bases_[priced.base].read.scenario).step;
-        return layouts.size() < options_.top ||
-               priced.objective * (1 - bound) <= objective_of(layouts[options_.top - 1]);
-    }
+    // What simulations were of their estimates, which err alike within a schedule: the more of one
+    // have been simulated, the less do the others surprise.
+    class Estimated {
+      public:
+        using Kind = std::tuple<std::uint32_t, std::string, bool>;
+        static Kind kind_of(std::uint32_t base, const plan::Layout& layout) {
+            // From ZeRO-2 on passes contend with what is shared out.
+            return {base, layout.schedule, layout.zero_stage >= 2};
+        }
 
-    void report_simulated(std::size_t done, const std::vector<PricedLayout>& fitting,
-                          const std::vector<Simulated>& layouts) const {
-        if (!options_.simulating) return;
-        std::size_t all = done;
-        while (all < fitting.size() && may_enter(fitting[all], layouts))
-            ++all;
-        if (layouts.size() >= options_.top)
-            all = std::min(all, done + kMostSimulated * options_.top);
-        options_.simulating(static_cast<double>(done) / static_cast<double>(all));
+        void add(const Simulated& one, double ratio) {
+            Ratios& of = kinds_[kind_of(one.found.price.base, one.found.scenario.layout)];
+            of.least = std::min(of.least, ratio);
+            ++of.count;
+        }
+        bool knows(const Kind& kind) const { return kinds_.contains(kind); }
+        // The least that a simulation is of its estimate, which errs by no more than `bound`.
+        double least(const Kind& kind, double bound) const {
+            const auto found = kinds_.find(kind);
+            if (found == kinds_.end()) return 1 - bound;
+            const auto& [ratio, count] = found->second;
+            return std::max(1 - bound, ratio - bound / static_cast<double>(count + 1));
+        }
+
+      private:
+        struct Ratios {
+            double least = std::numeric_limits<double>::infinity();
+            std::size_t count = 0;
+        };
+        std::map<Kind, Ratios> kinds_;
+    };
+
+    // Those not taken yet that may be among the best by what simulations have been of such
+    // estimates, the most promising first; of a kind that nothing is known of, a few that take
+    // least to simulate. All in order, where there are too few.
+    std::vector<std::size_t> candidates(const std::vector<PricedLayout>& fitting,
+                                        const std::vector<bool>& taken,
+                                        const std::vector<Simulated>& layouts,
+                                        const Estimated& estimated) const {
+        std::vector<std::size_t> found;
+        if (layouts.size() < options_.top) {
+            for (std::size_t i = 0; i < fitting.size(); ++i)
+                if (!taken[i]) found.push_back(i);
+            return found;
+        }
+        const double last = objective_of(layouts[options_.top - 1]);
+        std::vector<std::pair<double, std::size_t>> promising;
+        std::map<Estimated::Kind, std::multimap<std::int64_t, std::pair<double, std::size_t>>>
+            unknown;  // by passes of all ranks
+        for (std::size_t i = 0; i < fitting.size(); ++i) {
+            const PricedLayout& one = fitting[i];
+            const SearchBase& base = bases_[one.base];
+            const double bound = estimate_bounds(*base.read.scenario).step;
+            if (taken[i] || one.objective * (1 - bound) > last) continue;
+            const plan::Layout layout = base.space.layout(one.number);
+            const auto kind = Estimated::kind_of(one.base, layout);
+            const double least = one.objective * estimated.least(kind, bound);
+            if (least > last) continue;
+            if (estimated.knows(kind)) {
+                promising.emplace_back(least, i);
+                continue;
+            }
+            // The fewer copies of the model there are, the more micro-batches each has.
+            const std::int64_t of_copy =
+                layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
+            unknown[kind].emplace(layout.stages() * of_copy / layout.micro_batch_size,
+                                  std::pair(least, i));
+        }
+        for (const auto& [kind, by_passes] : unknown) {
+            std::size_t kept = 0;
+            for (const auto& [passes, one] : by_passes)
+                if (kept++ < kMostUnknown) promising.push_back(one);
+        }
+        std::sort(promising.begin(), promising.end());
+        for (const auto& [least, i] : promising)
+            found.push_back(i);
+        return found;
     }
 
     // Takes as long as the simulation, and on uneven clusters many times that: of those alone that

@@ -183,6 +183,33 @@ TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
     EXPECT_GT(without_room, 0U);
 }
 
+// With fused attention, whatever ranks share out a sequence.
+TEST(Search, PassesOverRecomputationOfWhatIsNotKept) {
+    for (const char* algorithm : {"ring", "all_gather", "all_to_all"})
+        for (const int context : {1, 2, 4}) {
+            SCOPED_TRACE(fmt::format("{} {}", algorithm, context));
+            std::vector<std::string> sets = {
+                "training.framework=orrery", "layout.data_parallel=auto",
+                fmt::format("layout.context_algorithm={}", algorithm),
+                fmt::format("layout.context_parallel={}", context), "layout.recompute=none"};
+            const LayoutSearch search =
+                searched(input_of("llama2-7b-a100x8", sets), {"layout.recompute=none,selective"});
+            const SearchBase& base = search.bases.at(0);
+            plan::RuleCheck rules(base.read.given);
+            std::string broken;
+            const auto none = scenario_of(base, 0, rules, broken);
+            ASSERT_TRUE(none);
+            EXPECT_FALSE(scenario_of(base, 1, rules, broken));
+            EXPECT_EQ(broken, "repeats");
+            plan::Scenario selective = *none;
+            selective.layout.recompute = plan::Recompute::selective;
+            const Prediction a = simulate(*none, *base.profile, {}, "");
+            const Prediction b = simulate(selective, *base.profile, {}, "");
+            EXPECT_EQ(a.step.time_s, b.step.time_s);
+            EXPECT_EQ(a.memory.worst().peak_bytes, b.memory.worst().peak_bytes);
+        }
+}
+
 TEST(Search, StoppedBeforeItSimulatedDoesNotSayThatNothingFits) {
     const ScenarioInput input = input_of("llama2-7b-a100x8");
     const LayoutSearch search = searched(input, small_spaces()[0].varies);
