@@ -187,14 +187,19 @@ class EstimatedTrace {
                                            [static_cast<std::size_t>(pass.action.kind)]
                                     .lead;
             const bool leads = lead > 0 && pass.received > 0;
+            // What goes before the input is there, which the rest then waits for.
+            const bool parted = lead < 0 && pass.start > pass.free;
             const std::int32_t waits_for = events.ended_at(arrived);
             const bool forward = pass.action.kind == ActionKind::forward;
             events.begin_step(pass.action, live.during(pass.action));
             if (leads)
                 events.add(EstimatedOp::before_pass,
                            {arrived, arrived, from_seconds(pass.received + lead), waits_for});
-            events.add(forward ? EstimatedOp::forward : EstimatedOp::backward,
-                       {start, start, from_seconds(pass.end), events.ended_at(start)});
+            const EstimatedOp op = forward ? EstimatedOp::forward : EstimatedOp::backward;
+            if (parted)
+                events.add(op, {free, free, from_seconds(pass.free - lead), events.ended_at(free)});
+            const Picoseconds from = parted ? arrived : start;
+            events.add(op, {from, from, from_seconds(pass.end), events.ended_at(from)});
             if (pass.freed > pass.end) {
                 const Picoseconds end = from_seconds(pass.end);
                 events.begin_step(sent(pass.action), live.between());

@@ -44,6 +44,7 @@ class DataExchange {
 
     bool alone() const { return copies_.ranks == 1; }
     double sharing() const { return static_cast<double>(copies_.sharing); }
+    double slowdown() const { return slowdown_; }
     bool shards_gradients() const { return sharding_.gradients; }
     bool shards_parameters() const { return sharding_.parameters; }
 
@@ -177,7 +178,7 @@ class Estimate {
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             look_at_stages_of(rank);
             const AfterReduction after = after_reduction(rank);
-            outline.ranks.push_back({exposed(reduction_of(rank), rank), after.optimizer,
+            outline.ranks.push_back({late_by(reduction_of(rank), rank), after.optimizer,
                                      after.gathering, of_rank_.kept, of_rank_.beside,
                                      of_rank_.at_end, of_chunk_});
         }
@@ -292,8 +293,14 @@ class Estimate {
                                              std::size_t node_kind) const {
         std::array<PassTimes, kPasses> passes;
         for (std::size_t pass = 0; pass < kPasses; ++pass) {
-            passes[pass].lead = std::max(0.0, costs.lead[pass].of(layers));
             passes[pass].busy = std::max(0.0, costs.busy[pass].of(layers));
+            passes[pass].lead =
+                std::max(plan::blocks_on_transfers(scenario_) ? 0 : -passes[pass].busy,
+                         costs.lead[pass].of(layers));
+            if (passes[pass].busy > 0)
+                passes[pass].slowed =
+                    exchanges_[node_kind].slowdown() *
+                    std::clamp(costs.undisturbed[pass].of(layers) / passes[pass].busy, 0.0, 1.0);
             passes[pass].tail = std::max(0.0, costs.tail[pass].of(layers));
         }
         if ((exchange().alone() && of_experts_.front().alone()) || !exchange().shards_gradients())
@@ -370,6 +377,14 @@ class Estimate {
         return reduction;
     }
 
+    // How much later the rank is ready: by what is left of it after its last backward pass, and by
+    // what passes take longer beside the rest.
+    double late_by(const InBuckets& reduction, std::size_t rank) const {
+        const double left = exposed(reduction, rank);
+        const auto& passes = kind_of(skeleton_.stages(rank).front()).passes;
+        return left + passes[passes[3].busy > 0 ? 3 : 1].slowed * (reduction.all - left);
+    }
+
     // What of it is left after the rank's last backward pass. A chunk's gradients are complete
     // when its last micro-batch is; with several chunks those come a round of the pipeline apart.
     double exposed(const InBuckets& reduction, std::size_t rank) const {
@@ -417,7 +432,7 @@ class Estimate {
         double reduced = 0, after = 0, end = 0, late = 0, left = 0;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             if (!repeats_[rank]) {
-                late = exposed(reduction_of(rank), rank);
+                late = late_by(reduction_of(rank), rank);
                 left = after_reduction(rank).all();
             }
             const double ready = times.rank_ends[rank] + late;
@@ -436,17 +451,19 @@ class Estimate {
         return gathers_changed() && !plan::gathers_parameters_ahead(scenario_);
     }
 
-    // What of gathering beside the next step's first passes these do not hide; those of later
-    // stages begin when the ones before have passed.
+    // What of gathering beside the next step's first passes these do not hide, and what they take
+    // longer beside the rest; those of later stages begin when the ones before have passed.
     double gathered_late() const {
         if (!gathers_changed() || gathers_after()) return 0;
-        double late = 0, passed = 0;
+        double late = 0, passed = 0, slowed = 0;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const StageKind& kind = kind_of(skeleton_.stages(rank).front());
-            passed += kind.passes[0].busy;
+            const PassTimes& pass = kind.passes[0];
+            passed += pass.busy;
             late = std::max(late, kind.gathered - passed);
+            slowed = std::max(slowed, pass.slowed * std::min(kind.gathered, pass.busy));
         }
-        return late;
+        return late + slowed;
     }
 
     // The optimizer, and the gathering of what it has changed.

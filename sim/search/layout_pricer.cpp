@@ -102,13 +102,7 @@ ScheduleSkeleton skeleton_of(const Layout& layout, std::int64_t walked) {
 
 EstimateBounds estimate_bounds(const plan::Scenario& scenario) {
     EstimateBounds bounds;
-    const bool waits = scenario.training.framework.count_readings != plan::CountReadings::none;
-    if (waits && scenario.model.has_experts()) bounds.step = 0.07;
-    if (!scenario.cluster.other_nodes.empty()) bounds.step = 0.08;
-    if (scenario.layout.shares_vocabulary()) {
-        bounds.step = std::max(bounds.step, 0.07);
-        bounds.peak = 0.12;
-    }
+    if (scenario.layout.shares_vocabulary()) bounds = {0.07, 0.12};
     return bounds;
 }
 
@@ -185,6 +179,8 @@ LayoutPricer::Parts LayoutPricer::parts_of(const plan::Scenario& valid) const {
             plan::Scenario of_unit = valid;
             of_unit.layout = unit;
             of_unit.cluster = memo_->unit_clusters[of];
+            // What a pass could do before its input is there: where transfers block it does not.
+            of_unit.training.framework.overlap_pipeline_transfers = plan::TransferOverlap::always;
             return unit_costs(of_unit, *memo_->machines[of]);
         });
         parts.error = costs.error;

@@ -29,11 +29,8 @@ struct LayoutEstimate {
 // loses between slots of several sizes is the largest part, most under schedules in a V. Of
 // mixtures of experts the bound on the step holds up to ZeRO-1: beyond, gathers and reductions of
 // every micro-batch contend with the exchange of rows, and a step is off by up to a third.
-// Where their host waits for counts of rows, ZeRO-1 with several chunks to a rank takes up to 3 %
-// longer than without the wait, most under dualpipe-v, of which an estimate has nothing.
-// Where nodes are of several kinds, ranks that wait for slower ones leave more to chance; where
-// pipeline ranks share out the vocabulary, nobody waits for its passes in an estimate, which counts
-// two micro-batches of what its pieces keep, whatever the schedule.
+// Where pipeline ranks share out the vocabulary, nobody waits for its passes in an estimate, which
+// counts two micro-batches of what its pieces keep, whatever the schedule.
 struct EstimateBounds {
     double step = 0.06;
     double peak = 0.08;

@@ -154,7 +154,7 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
                                                           : backward[at(from, action.micro_batch)];
                 if (((onward && action.stage > 0) || back) && node.waits_for < 0) break;
                 node.receives = (onward || back) && away(from);
-                node.sends = (onward || back) && away(to);
+                node.sends = node.sends_alone = (onward || back) && away(to);
                 const auto number = static_cast<std::int32_t>(walk.nodes.size());
                 if (onward) forward[at(action.stage, action.micro_batch)] = number;
                 if (back) backward[at(action.stage, action.micro_batch)] = number;
@@ -166,6 +166,21 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
     }
     for (std::size_t rank = 0; rank < next.size(); ++rank)
         ORRERY_CHECK(next[rank] == schedule.grid[rank].size(), "a schedule that cannot run");
+    // A message that is received together with one that is sent.
+    const auto node_of = [&](const Action& transfer) {
+        const bool activation = plan::goes_onward(transfer.kind);
+        return (activation ? forward : backward)[at(transfer.stage, transfer.micro_batch)];
+    };
+    for (const auto& row : plan::add_transfers(schedule.grid, placement))
+        for (const plan::LoweredStep& step : row) {
+            if (!step.with || !plan::is_transfer(step.action.kind)) continue;
+            const bool first_sends = plan::is_send(step.action.kind);
+            if (first_sends == plan::is_send(step.with->kind)) continue;
+            const Action& sent = first_sends ? step.action : *step.with;
+            const Action& received = first_sends ? *step.with : step.action;
+            walk.nodes[static_cast<std::size_t>(node_of(received))].with = node_of(sent);
+            walk.nodes[static_cast<std::size_t>(node_of(sent))].sends_alone = false;
+        }
     std::copy_if(last_of.begin(), last_of.end(), std::back_inserter(walk.last),
                  [](std::int32_t node) { return node >= 0; });
     return walk;
@@ -252,29 +267,49 @@ double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
 template <typename Visit>
 PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTimes>& times,
                                     double hop, bool blocks, Visit visit) const {
-    PipelineTimes out;
-    out.rank_ends.assign(stages_.size(), 0);
-    const auto ready = std::make_unique_for_overwrite<double[]>(walk.nodes.size());
-    double* const free = out.rank_ends.data();
+    // What a pass that waits for nothing has waited for: without a branch in this loop, which takes
+    // most of what pricing a layout does.
+    constexpr double kLongAgo = -1e300;
+    struct Rank {
+        double free = 0;  // from the end of its last pass on
+        double told = 0;  // the end of what that told others: what the next asks them comes after
+        double sending = 0;  // the end of its last message, if nothing waits for that here
+    };
+    std::vector<Rank> ranks(stages_.size());
+    // By node, behind one for none.
+    const auto all = std::make_unique_for_overwrite<double[]>(walk.nodes.size() + 1);
+    all[0] = kLongAgo;
+    double* const ready = all.get() + 1;
     const std::array<double, 2> to_receive = {0, hop}, to_send = {0, blocks ? hop : 0};
-    double* own = ready.get();
+    const double goes_on = blocks ? kLongAgo : hop;
+    const auto at_most_hop = [hop](double beside) { return std::min(std::max(beside, 0.0), hop); };
+    double* own = ready;
     for (const Node& node : walk.nodes) {
         const PassTimes& pass = times[static_cast<std::size_t>(node.pass)];
+        Rank& rank = ranks[static_cast<std::size_t>(node.rank)];
         TimedPass timed;
-        timed.start = timed.free = free[node.rank];
-        if (node.waits_for >= 0) {
-            timed.sent = ready[static_cast<std::size_t>(node.waits_for)];
-            timed.received = timed.sent + to_receive[node.receives];
-            timed.start = std::max(timed.start, timed.received + pass.lead);
-        }
-        timed.end = timed.start + pass.busy;
-        *own++ = timed.end + pass.tail;
-        free[node.rank] = timed.freed = timed.end + to_send[node.sends];
+        timed.free = rank.free;
+        timed.sent = std::max(ready[node.waits_for], ready[node.with]);
+        timed.received = timed.sent + to_receive[node.receives];
+        // The pass before it ran beside the message, and what it sent goes beside this one.
+        const double beside = at_most_hop(std::min(timed.received, timed.free) - timed.sent);
+        const double asked = std::max(timed.received, pass.lead > 0 ? rank.told : kLongAgo);
+        const double came = node.waits_for < 0 ? kLongAgo : asked + pass.lead;
+        timed.start = std::max(timed.free + pass.slowed * beside, came);
+        const double sending = at_most_hop(rank.sending - timed.start);
+        timed.end = timed.start + pass.busy + pass.slowed * sending;
+        rank.told = timed.end + pass.tail;
+        *own++ = rank.told;
+        rank.sending = node.sends_alone ? rank.told + goes_on : rank.sending;
+        rank.free = timed.freed = timed.end + to_send[node.sends];
         visit(node, timed);
     }
+    PipelineTimes out;
+    for (const Rank& rank : ranks)
+        out.rank_ends.push_back(rank.free);
     // A rank's passes of one kind end one after another.
     for (const std::int32_t node : walk.last)
-        out.end = std::max(out.end, ready[static_cast<std::size_t>(node)]);
+        out.end = std::max(out.end, ready[node]);
     return out;
 }
 
@@ -301,6 +336,7 @@ std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(
     const auto keep = [&](const Node& node, TimedPass pass) {
         const auto rank = static_cast<std::size_t>(node.rank);
         pass.action = schedule.grid[rank][passes[rank].size()];
+        if (node.waits_for < 0) pass.sent = pass.received = 0;
         if (node.receives)
             pass.from = schedule.placement.rank_of(
                 pass.action.stage + (pass.action.kind == ActionKind::forward ? -1 : 1));

@@ -17,9 +17,11 @@
 
 namespace orrery::sim {
 
-// A pass of one stage: seconds as in StageCosts.
+// A pass of one stage: seconds as in StageCosts. Where its lead is below 0 it runs for so long
+// without its input.
 struct PassTimes {
     double lead = 0, busy = 0, tail = 0;
+    double slowed = 0;  // what it takes longer for each second of a message beside it
     bool operator==(const PassTimes&) const = default;
 };
 
@@ -86,8 +88,10 @@ class ScheduleSkeleton {
         std::int32_t rank = 0;
         std::int32_t pass = 0;        // of all stages': kPassesOfStage × stage + plan::ActionKind
         std::int32_t waits_for = -1;  // a node
-        bool receives = false;        // over the network
+        bool receives = false;        // over the network,
+        std::int32_t with = -1;       // in one exchange with what this node of the rank sends
         bool sends = false;
+        bool sends_alone = false;  // nothing that the rank receives comes with it
     };
     struct Walk {
         std::vector<Node> nodes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -119,12 +120,14 @@ class Sampler {
         }
         std::array<double, kPasses> count{};
         sample_.lead.fill(std::numeric_limits<double>::max());
+        const std::vector<std::optional<double>> leads = leads_of_received(extents);
         for (std::size_t s = 0; s < extents.size(); ++s) {
             const Extent& extent = extents[s];
             const auto pass = pass_of(program_.steps[s]);
             if (!pass) sample_.step_seconds += to_seconds(extent.kernels);
             if (!pass || !extent.computes() || !usual(program_.steps[s])) continue;
-            const double lead = to_seconds(extent.compute_begin - extent.begin);
+            const double lead =
+                leads[s] ? *leads[s] : to_seconds(extent.compute_begin - extent.begin);
             sample_.lead[*pass] = std::min(sample_.lead[*pass], lead);
             sample_.busy[*pass] += to_seconds(extent.compute_end - extent.compute_begin);
             sample_.tail[*pass] += to_seconds(extent.end - extent.compute_end);
@@ -142,6 +145,58 @@ class Sampler {
             sample_.tail[pass] /= count[pass];
             sample_.undisturbed[pass] /= count[pass];
         }
+    }
+
+    // What is the outcome of a message: on each stream, from which of its ops on and when after it.
+    struct Reached {
+        std::uint32_t number = 0;  // counted from the start of the step; 0: none yet
+        double after = 0;
+    };
+    using Reaches = std::array<Reached, plan::kStreams>;
+
+    // From having what a pass receives to its first kernel that needs it, less what kernels there
+    // are before: a layer that is made again needs no gradient. Nothing of passes that receive
+    // nothing.
+    std::vector<std::optional<double>> leads_of_received(const std::vector<Extent>& extents) const {
+        std::vector<std::optional<double>> leads(extents.size());
+        std::map<plan::Action, Reaches> messages;  // by their receiving action
+        Reaches reached{};
+        plan::StreamCounts issued{};
+        for (std::size_t id = 0; id < of_one_; ++id) {
+            const std::size_t step = linked_.step[id];
+            const plan::Stream stream = stream_[linked_.op[id]];
+            const auto own = static_cast<std::size_t>(stream);
+            const std::uint32_t number = ++issued[own];
+            for (const plan::Transfer& transfer : program_.steps[step].transfers)
+                messages[transfer.action][own] = {number, 0};
+            const auto pass = pass_of(program_.steps[step]);
+            if (!pass || leads[step]) continue;
+            if (id == 0 || linked_.step[id - 1] != step) {
+                const auto message = messages.find(received_by(program_.steps[step].action));
+                reached = message == messages.end() ? Reaches{} : message->second;
+            }
+            bool follows = reached[own].number > 0;
+            double after = reached[own].after;
+            for (std::uint32_t w = linked_.first_wait[id]; w < linked_.first_wait[id + 1]; ++w) {
+                const Reached& of = reached[static_cast<std::size_t>(linked_.waits[w].stream)];
+                if (of.number == 0 || linked_.waits[w].count < of.number) continue;
+                follows = true;
+                after = std::max(after, of.after);
+            }
+            if (!follows) continue;
+            const trace::Event& event = events_[id];
+            if (stream == plan::Stream::compute)
+                leads[step] = after - to_seconds(event.start - extents[step].compute_begin);
+            else
+                reached[own] = {reached[own].number > 0 ? reached[own].number : number,
+                                after + to_seconds(event.end - event.start)};
+        }
+        return leads;
+    }
+    static plan::Action received_by(plan::Action pass) {
+        const bool onward = pass.kind == plan::ActionKind::forward;
+        pass.kind = onward ? plan::ActionKind::recv_f : plan::ActionKind::recv_b;
+        return pass;
     }
 
     const plan::Resident& resident(std::int32_t id) const {

@@ -36,7 +36,8 @@ inline constexpr std::size_t kStagePlaces = 4;
 struct StageCosts {
     // Of a micro-batch's passes, communication with data- and pipeline-parallel ranks aside: from
     // having its input to its first kernel, from there to the end of its last one, and on to what
-    // the next stage waits for. Only the second keeps the rank from its next pass.
+    // the next stage waits for. Only the second keeps the rank from its next pass. The first is
+    // below 0 where kernels go before that need no input: layers that are made again.
     std::array<ByLayers, kPasses> lead, busy, tail;
     // Of busy, kernels that run beside no communication, which more of that would slow down.
     std::array<ByLayers, kPasses> undisturbed;
