@@ -10,6 +10,7 @@
 #include "plan/assemble/build_plan.hpp"
 #include "plan/blocks/dims.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/passes/program_builder.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "sim/engine/drawn_cluster.hpp"
 #include "sim/engine/engine.hpp"
@@ -41,8 +42,10 @@ std::int64_t period_of(const plan::Scenario& unit) {
     return std::lcm(pattern_of(unit.model), of_recompute);
 }
 
-// From so many on each layer adds the same: rings of gathered parameters have all their slots.
+// From so many on each layer adds the same: rings of gathered parameters and of reduced gradients
+// have all their slots.
 std::int64_t least_layers(const plan::Scenario& unit, std::int64_t period) {
+    if (!plan::sharding_of(unit).gradients) return period;
     const std::int64_t slots = unit.training.framework.zero_prefetch + 1;
     return (slots + period - 1) / period * period;
 }
