@@ -170,6 +170,11 @@ class EstimatedTrace {
         return {pass.stage, onward ? ActionKind::send_f : ActionKind::send_b, pass.micro_batch};
     }
 
+    const PassTimes& times_of(const TimedPass& pass) const {
+        return outline_.passes[static_cast<std::size_t>(pass.action.stage)]
+                              [static_cast<std::size_t>(pass.action.kind)];
+    }
+
     void add_passes(std::size_t rank) {
         RankEvents& events = ranks_[rank];
         LiveBytes live(outline_.ranks[rank], passes_[rank]);
@@ -182,13 +187,18 @@ class EstimatedTrace {
                 events.add(EstimatedOp::message, {ready, there, arrived, events.ended_at(ready),
                                                   there > free ? pass.from : -1});
             }
-            const double lead = outline_
-                                    .passes[static_cast<std::size_t>(pass.action.stage)]
-                                           [static_cast<std::size_t>(pass.action.kind)]
-                                    .lead;
+            if (pass.gathered > pass.free && pass.gathered >= pass.start) {
+                const Picoseconds from =
+                    from_seconds(std::max(pass.free, pass.gathered - times_of(pass).gathers));
+                events.begin_step(pass.action, live.between());
+                events.add(EstimatedOp::gathering,
+                           {from, from, from_seconds(pass.gathered), events.ended_at(from)});
+            }
+            const double lead = times_of(pass).lead;
             const bool leads = lead > 0 && pass.received > 0;
             // What goes before the input is there, which the rest then waits for.
-            const bool parted = lead < 0 && pass.start > pass.free;
+            const bool parted =
+                lead < 0 && pass.start > pass.free && pass.received + lead >= pass.start;
             const std::int32_t waits_for = events.ended_at(arrived);
             const bool forward = pass.action.kind == ActionKind::forward;
             events.begin_step(pass.action, live.during(pass.action));

@@ -326,23 +326,31 @@ class Estimate {
             const auto messages = [&](std::size_t part) {
                 return shares[pass][0] * gathered[part] + shares[pass][1] * reduced[part];
             };
-            passes[pass].busy = beside(exchanges_[node_kind], costs.busy[pass],
-                                       costs.undisturbed[pass], layers, messages(0), messages(1));
+            passes[pass].busy =
+                beside(exchanges_[node_kind], costs.busy[pass], costs.undisturbed[pass], layers,
+                       messages(0), messages(1), exchange().shards_parameters());
+            // The first layer's parameters come before it; behind it, on the same stream, its last
+            // layer's gradients go. Without those the next pass's come beside its last layer.
+            passes[pass].gathers = shares[pass][0] * gathered[layers < 1 ? 1 : 0];
+            passes[pass].gathers_on =
+                shares[pass][1] > 0 ? reduced[layers < 1 ? 1 : 0] : -costs.busy[pass].layer;
         }
         return passes;
     }
 
-    // A pass whose parts each run beside the messages of the next one.
+    // A pass whose parts each run beside the messages of the next one; of `apart` those of one part
+    // go before it and behind it.
     static double beside(const DataExchange& exchange, const ByLayers& busy,
                          const ByLayers& undisturbed, double layers, double of_layer,
-                         double of_rest) {
+                         double of_rest, bool apart) {
         const double rest = std::max(0.0, busy.base);
         const double rest_undisturbed = std::clamp(undisturbed.base, 0.0, rest);
         if (layers < 1) return exchange.beside(rest, rest_undisturbed, of_rest);
         const auto layer = [&](double messages) {
             return exchange.beside(busy.layer, undisturbed.layer, messages);
         };
-        if (of_rest <= 0) return layers * layer(of_layer) + rest;
+        if (of_rest <= 0)
+            return (layers - 1) * layer(of_layer) + layer(apart ? 0 : of_layer) + rest;
         return (layers - 1) * layer(of_layer) + layer(of_rest) +
                exchange.beside(rest, rest_undisturbed, of_layer);
     }

@@ -274,6 +274,7 @@ PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTime
         double free = 0;  // from the end of its last pass on
         double told = 0;  // the end of what that told others: what the next asks them comes after
         double sending = 0;  // the end of its last message, if nothing waits for that here
+        double gathers = 0;  // from when on it can gather parameters
     };
     std::vector<Rank> ranks(stages_.size());
     // By node, behind one for none.
@@ -295,12 +296,14 @@ PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTime
         const double beside = at_most_hop(std::min(timed.received, timed.free) - timed.sent);
         const double asked = std::max(timed.received, pass.lead > 0 ? rank.told : kLongAgo);
         const double came = node.waits_for < 0 ? kLongAgo : asked + pass.lead;
-        timed.start = std::max(timed.free + pass.slowed * beside, came);
+        timed.gathered = pass.gathers > 0 ? rank.gathers + pass.gathers : 0;
+        timed.start = std::max({timed.free + pass.slowed * beside, came, timed.gathered});
         const double sending = at_most_hop(rank.sending - timed.start);
         timed.end = timed.start + pass.busy + pass.slowed * sending;
         rank.told = timed.end + pass.tail;
         *own++ = rank.told;
         rank.sending = node.sends_alone ? rank.told + goes_on : rank.sending;
+        rank.gathers = timed.end + pass.gathers_on;
         rank.free = timed.freed = timed.end + to_send[node.sends];
         visit(node, timed);
     }

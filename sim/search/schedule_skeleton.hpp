@@ -22,6 +22,9 @@ namespace orrery::sim {
 struct PassTimes {
     double lead = 0, busy = 0, tail = 0;
     double slowed = 0;  // what it takes longer for each second of a message beside it
+    // Where parameters are gathered for each pass: those that it begins with, and when after its
+    // end those of the next pass can be.
+    double gathers = 0, gathers_on = 0;
     bool operator==(const PassTimes&) const = default;
 };
 
@@ -37,6 +40,7 @@ struct TimedPass {
     double free = 0;         // its rank was done with the pass before
     double sent = 0;         // what it waits for was there, at the rank that made it, …
     double received = 0;     // … and here
+    double gathered = 0;     // the parameters that it begins with were here
     double start = 0, end = 0;
     double freed = 0;  // its rank was done with it: later than its end where a sender is kept
 };
