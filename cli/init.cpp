@@ -35,6 +35,7 @@ constexpr double kTokensOfAStep = 4'194'304;
 constexpr std::int64_t kUsualSequence = 4096;
 constexpr double kSurely = 0.9;        // as `simulate` says "fits"
 constexpr std::size_t kLookedAt = 10;  // of the fastest layouts
+constexpr double kAsGood = 0.01;       // by how much longer a step may take than the fastest
 
 // The devices of the library that a word means: the one of this name, or with this and "-sxm", else
 // all that have it in theirs.
@@ -251,8 +252,7 @@ class Init : public Subcommand {
     // As good as the fastest, one that every stack can run and a person can change: stages alike,
     // and dealt to the ranks in turn.
     static const sim::FoundLayout& chosen(const std::vector<sim::FoundLayout>& found) {
-        constexpr double kAsGood = 1.01;
-        const double most = kAsGood * found.front().prediction.step.time_s;
+        const double most = (1 + kAsGood) * found.front().prediction.step.time_s;
         const auto usual =
             std::find_if(found.begin(), found.end(), [&](const sim::FoundLayout& one) {
                 const plan::Layout& layout = one.scenario.layout;
@@ -269,9 +269,9 @@ class Init : public Subcommand {
     void write(const Json& draft, const sim::FoundLayout& best, Console& console) const {
         Json scenario = {{"description",
                           fmt::format("{} on {} x {}: the layout is the fastest that orrery search "
-                                      "found, or within 1 % of it",
+                                      "found, or within {:.0f} % of it",
                                       best.scenario.model.name, best.scenario.cluster.devices(),
-                                      best.scenario.cluster.device)}};
+                                      best.scenario.cluster.device, 100 * kAsGood)}};
         scenario.update(draft);
         for (const std::string& set : best.sets) {
             const std::size_t equals = set.find('=');

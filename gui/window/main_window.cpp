@@ -324,12 +324,11 @@ void MainWindow::show_estimate(const Estimate& estimate) {
     show_estimate_soon_.start(static_cast<int>(std::max<qint64>(0, left)));
 }
 
-// Nothing is aligned with it: a step that is held waits for the answer, too.
 void MainWindow::show_estimate_instead() {
     if (!trace_path_.isEmpty()) return;
-    comparison_run_->cancel();
     overview_->show_estimate(*estimate_);
     timeline_->show_timeline(estimate_->timeline, !first_answer_);
+    align();
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {
@@ -355,6 +354,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
             timeline_->show_timeline(shown_ ? shown_->timeline : nullptr, true);
             overview_->show_answer(shown_);
             overview_->set_stale(true);
+            align();
         }
         return timeline_->set_empty_text(tr("No timeline: the scenario has errors."));
     }
@@ -412,7 +412,7 @@ void MainWindow::back_to_scenario() {
 }
 
 // Both show the same time, the shorter step with nothing behind its end, and will know each other's
-// ops.
+// ops; of an estimate, which has none of a step's, only once the step is there.
 void MainWindow::align() {
     if (!held_ || timeline_->timeline() == nullptr) return;
     const Picoseconds reach =
@@ -422,6 +422,10 @@ void MainWindow::align() {
     held_timeline_->show_of_step(timeline_->shown_of_step());
     held_timeline_->set_counterparts(nullptr, timeline_->title());
     timeline_->set_counterparts(nullptr, held_timeline_->title());
+    if (timeline_->timeline()->is_estimate()) {
+        comparison_run_->cancel();
+        return comparison_->setPlainText(tr("The step is being simulated …"));
+    }
     comparison_->setPlainText(tr("aligning the two steps op by op …"));
     const bool from_file = !trace_path_.isEmpty();
     comparison_run_->ask({held_, timeline_->shared_timeline(), from_file ? nullptr : shown_,

@@ -14,6 +14,7 @@
 #include "gui/window/charts.hpp"
 #include "gui/window/table_csv.hpp"
 #include "gui/window/wrapped_label.hpp"
+#include "sim/search/search.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -130,12 +131,11 @@ void OverviewPane::show_estimate(const Estimate& estimate) {
     show_headline(scenario);
     step_->say(tr("about <b>%1</b>  (estimated, within %2)")
                    .arg(seconds(layout.step_s), percent(estimate.bounds.step)));
-    const double rate =
-        static_cast<double>(scenario.layout.global_batch_size * scenario.training.sequence_length) /
-        layout.step_s;
-    throughput_->say(
-        tr("about %1 tokens/s, %2 per device")
-            .arg(digits(rate), digits(rate / static_cast<double>(scenario.layout.ranks()))));
+    const double per_device =
+        1 / sim::objective_of(sim::Objective::tokens_per_s_per_gpu, scenario, layout.step_s);
+    const auto devices = static_cast<double>(scenario.layout.ranks());
+    throughput_->say(tr("about %1 tokens/s, %2 per device")
+                         .arg(digits(per_device * devices), digits(per_device)));
     memory_->say(tr("about %1 of %2 on the fullest rank; probability that it fits %3")
                      .arg(bytes(std::llround(layout.peak_bytes)),
                           bytes(std::llround(layout.capacity_bytes)),

@@ -36,6 +36,7 @@ std::vector<trace::OpName> op_names(const plan::Layout& layout) {
     const Stream on_its_way = of_layers == GroupKind::tensor    ? Stream::tensor_comm
                               : of_layers == GroupKind::context ? Stream::context_comm
                                                                 : Stream::expert_comm;
+    const OpKind reduced = layout.zero_ranks() > 1 ? OpKind::reduce_scatter : OpKind::all_reduce;
     // In the order of EstimatedOp.
     return {
         {"pass", "all layers", OpKind::gemm, Phase::forward, Stream::compute},
@@ -44,11 +45,10 @@ std::vector<trace::OpName> op_names(const plan::Layout& layout) {
          GroupKind::pipeline},
         {"pass", "before the first kernel", OpKind::all_gather, Phase::forward, on_its_way,
          of_layers},
-        {"reduction", "gradients", OpKind::all_reduce, Phase::backward, Stream::data_comm,
-         GroupKind::data},
+        {"reduction", "gradients", reduced, Phase::backward, Stream::data_comm, GroupKind::data},
         {"optimizer", "gradient norm", OpKind::all_reduce, Phase::optimizer, Stream::data_comm,
          GroupKind::world},
-        {"optimizer", "adamw", OpKind::adamw, Phase::optimizer, Stream::compute},
+        {"optimizer", "optimizer", OpKind::adamw, Phase::optimizer, Stream::compute},
         {"optimizer", "parameters", OpKind::all_gather, Phase::optimizer, Stream::data_comm,
          GroupKind::data},
     };
@@ -95,13 +95,7 @@ class RankEvents {
 // Bytes of a rank while it goes through its schedule.
 class LiveBytes {
   public:
-    LiveBytes(const StepOutline::Rank& of, const std::vector<TimedPass>& passes) : of_(of) {
-        for (const TimedPass& pass : passes)
-            stages_.push_back(pass.action.stage);
-        std::sort(stages_.begin(), stages_.end());
-        stages_.erase(std::unique(stages_.begin(), stages_.end()), stages_.end());
-        now_.resize(stages_.size());
-    }
+    explicit LiveBytes(const StepOutline::Rank& of) : of_(of), now_(of.stages.size()) {}
 
     double between() const {
         double bytes = of_.kept;
@@ -122,12 +116,11 @@ class LiveBytes {
 
   private:
     InFlight& of_chunk(const Action& pass) {
-        const auto chunk = std::lower_bound(stages_.begin(), stages_.end(), pass.stage);
-        return now_[static_cast<std::size_t>(chunk - stages_.begin())];
+        const auto chunk = std::find(of_.stages.begin(), of_.stages.end(), pass.stage);
+        return now_[static_cast<std::size_t>(chunk - of_.stages.begin())];
     }
 
     const StepOutline::Rank& of_;
-    std::vector<std::int32_t> stages_;
     Moment now_;
 };
 
@@ -177,7 +170,7 @@ class EstimatedTrace {
 
     void add_passes(std::size_t rank) {
         RankEvents& events = ranks_[rank];
-        LiveBytes live(outline_.ranks[rank], passes_[rank]);
+        LiveBytes live(outline_.ranks[rank]);
         for (const TimedPass& pass : passes_[rank]) {
             const Picoseconds free = from_seconds(pass.free), start = from_seconds(pass.start);
             const Picoseconds arrived = from_seconds(pass.received);

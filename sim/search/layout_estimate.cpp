@@ -178,9 +178,9 @@ class Estimate {
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             look_at_stages_of(rank);
             const AfterReduction after = after_reduction(rank);
-            outline.ranks.push_back({late_by(reduction_of(rank), rank), after.optimizer,
-                                     after.gathering, of_rank_.kept, of_rank_.beside,
-                                     of_rank_.at_end, of_chunk_});
+            outline.ranks.push_back({skeleton_.stages(rank), late_by(reduction_of(rank), rank),
+                                     after.optimizer, after.gathering, of_rank_.kept,
+                                     of_rank_.beside, of_rank_.at_end, of_chunk_});
         }
         return outline;
     }

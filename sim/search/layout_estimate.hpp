@@ -73,8 +73,10 @@ LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& par
 // bytes that are alive.
 struct StepOutline {
     struct Rank {
+        std::vector<std::int32_t> stages;  // its chunks
         // Seconds after its last pass.
-        double reduction = 0;  // of gradients, what no pass hides
+        double reduction = 0;  // of gradients: what no pass hides, and what passes take longer
+                               // beside the rest
         double optimizer = 0;
         double gathering = 0;  // of parameters that it has changed
         // Bytes on the device.
