@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 namespace orrery::sim {
 namespace ORRERY_TEST_FILE {
@@ -65,6 +66,114 @@ TEST(ScheduleSkeleton, TakesAsLongAsTheTimelineOfUnits) {
                     else
                         EXPECT_EQ(times.end, end);
                 }
+}
+
+// A pass begins with the last of what it waits for, each told by what is known of its rank's passes
+// before and of the exchanges that lowering makes.
+TEST(ScheduleSkeleton, BeginsAPassWithTheLastThatItWaitsFor) {
+    for (const plan::ScheduleKind& kind : plan::schedule_kinds())
+        for (const std::int32_t p : {2, 4})
+            for (const std::int32_t v : chunks_of(kind)) {
+                SCOPED_TRACE(std::string(kind.name) + " p " + std::to_string(p));
+                const plan::ScheduleShape shape{p, v, 2 * p};
+                const plan::Schedule schedule = kind.schedule(shape);
+                Times times = unit_times(static_cast<std::size_t>(p * v));
+                for (auto& stage : times) {
+                    for (PassTimes& pass : stage)
+                        pass.tail = 0.125;
+                    stage[0].lead = 0.25;
+                    stage[1].lead = stage[2].lead = -0.5;
+                    stage[0].gathers = 0.375;
+                    stage[0].gathers_on = -0.25;
+                    stage[1].gathers_on = stage[2].gathers_on = 0.75;
+                }
+                // What is sent in one exchange with what a pass receives.
+                std::map<plan::Action, plan::Action> with;
+                for (const auto& row : plan::add_transfers(schedule.grid, schedule.placement))
+                    for (const plan::LoweredStep& step : row) {
+                        if (!step.with) continue;
+                        const bool first = plan::is_send(step.action.kind);
+                        with[first ? *step.with : step.action] = first ? step.action : *step.with;
+                    }
+                constexpr double kHop = 0.0625;
+                const auto ranks =
+                    ScheduleSkeleton(kind, shape).timed(schedule, times, kHop, false);
+                std::map<plan::Action, TimedPass> all;
+                for (const auto& passes : ranks)
+                    for (const TimedPass& pass : passes)
+                        all[pass.action] = pass;
+                // The pass whose output a transfer carries away from a stage.
+                const auto output = [&](std::int32_t stage, bool onward, std::int32_t micro_batch) {
+                    using Kind = plan::ActionKind;
+                    const plan::Action whole{stage, onward ? Kind::forward : Kind::backward,
+                                             micro_batch};
+                    const auto found = all.find(whole);
+                    return found != all.end() ? found->second
+                                              : all.at({stage, Kind::backward_input, micro_batch});
+                };
+                std::size_t exchanged = 0;
+                for (const auto& passes : ranks)
+                    for (std::size_t i = 0; i < passes.size(); ++i) {
+                        const TimedPass& pass = passes[i];
+                        const PassTimes& of = times[static_cast<std::size_t>(pass.action.stage)]
+                                                   [static_cast<std::size_t>(pass.action.kind)];
+                        const PassTimes* before =
+                            i == 0 ? nullptr
+                                   : &times[static_cast<std::size_t>(passes[i - 1].action.stage)]
+                                           [static_cast<std::size_t>(passes[i - 1].action.kind)];
+                        const double free = i == 0 ? 0 : passes[i - 1].end;
+                        double begins = free;
+                        if (of.gathers > 0)
+                            begins = std::max(
+                                begins, (before ? free + before->gathers_on : 0) + of.gathers);
+                        const bool onward = pass.action.kind == plan::ActionKind::forward;
+                        const bool back = plan::makes_input_gradient(pass.action.kind);
+                        if (pass.from >= 0) {
+                            double sent = output(pass.action.stage + (onward ? -1 : 1), onward,
+                                                 pass.action.micro_batch)
+                                              .end +
+                                          0.125;
+                            const auto own = with.find(
+                                {pass.action.stage,
+                                 onward ? plan::ActionKind::recv_f : plan::ActionKind::recv_b,
+                                 pass.action.micro_batch});
+                            if (own != with.end()) {
+                                ++exchanged;
+                                sent = std::max(sent, output(own->second.stage,
+                                                             plan::goes_onward(own->second.kind),
+                                                             own->second.micro_batch)
+                                                              .end +
+                                                          0.125);
+                            }
+                            double asked = sent + kHop;
+                            if (of.lead > 0 && before) asked = std::max(asked, free + before->tail);
+                            begins = std::max(begins, asked + of.lead);
+                            EXPECT_NEAR(pass.start, begins, 1e-12);
+                        } else if (!onward && !back) {
+                            EXPECT_NEAR(pass.start, begins, 1e-12);  // asks nobody
+                        }
+                    }
+                if (kind.name == "1f1b") {
+                    EXPECT_GT(exchanged, 0U);
+                }
+            }
+}
+
+// Rank 0 sends each result beside its next pass, and rank 1 receives it beside the one before.
+TEST(ScheduleSkeleton, SlowsPassesBesideMessages) {
+    Times times = unit_times(2);
+    for (auto& stage : times)
+        stage[0].slowed = 0.5;
+    const plan::ScheduleKind* kind = plan::find_schedule("gpipe");
+    const plan::ScheduleShape shape{2, 1, 3};
+    const plan::Schedule schedule = kind->schedule(shape);
+    const auto ranks = ScheduleSkeleton(*kind, shape).timed(schedule, times, 0.25, false);
+    EXPECT_DOUBLE_EQ(ranks[0][0].end, 1);
+    EXPECT_DOUBLE_EQ(ranks[0][1].end, 2 + 0.5 * 0.25);
+    EXPECT_DOUBLE_EQ(ranks[0][2].end, 3 + 2 * 0.5 * 0.25);
+    EXPECT_DOUBLE_EQ(ranks[1][0].start, 1.25);
+    // Its input set out at 2.125, beside the pass that ends at 2.25.
+    EXPECT_DOUBLE_EQ(ranks[1][1].start, std::max(2.25 + 0.5 * 0.125, 2.125 + 0.25));
 }
 
 TEST(ScheduleSkeleton, HasAsManyInFlightAsTheRow) {
