@@ -120,6 +120,31 @@ TEST(Editing, ShowsTheEstimatedTimelineUntilTheStepHasBeenSimulated) {
                 static_cast<double>(shown.length()) / static_cast<double>(estimated), 0.01);
 }
 
+// Its ops are none of a step's: what is selected in the step that is held is not looked for in it.
+TEST(Editing, AHeldStepIsNotAlignedWithAnEstimate) {
+    WindowWorld world;
+    world.open(world.copy_of("grok-1-h100x512"));
+    TimelineView& view = world.window->timeline();
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
+    world.settle();
+    TimelineView& held = world.window->held_timeline();
+    held.go_to({0, static_cast<std::int32_t>(held.timeline()->track_of(0).events.size()) - 1});
+    ASSERT_TRUE(held.counterpart());
+    QString shorter = world.window->editor().toPlainText();
+    shorter.replace(QStringLiteral("\"sequence_length\": 8192"),
+                    QStringLiteral("\"sequence_length\": 4096"));
+    world.window->editor().replace_text(shorter);
+    ASSERT_TRUE(until([&] { return view.timeline()->is_estimate(); }));
+    EXPECT_FALSE(held.counterpart());
+    EXPECT_FALSE(view.scene().pointed_at);
+    held.select(std::nullopt);
+    held.go_to({0, static_cast<std::int32_t>(held.timeline()->track_of(0).events.size()) - 1});
+    EXPECT_FALSE(view.scene().pointed_at);
+    world.settle();
+    EXPECT_FALSE(view.timeline()->is_estimate());
+    EXPECT_TRUE(held.counterpart());
+}
+
 // What is seen of an edit at once is what `orrery search` says of the layout; of a text with errors
 // there is nothing to estimate.
 TEST(Resimulation, SaysWhatASearchEstimatesBeforeItHasSimulated) {
