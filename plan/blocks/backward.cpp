@@ -249,8 +249,12 @@ void Derivation::derive_attention(const Op& op) {
     const TensorId dqkv = fresh_gradient(qkv);
     Reads reads = {dout, need(qkv), need(op.writes[0]), need(op.writes[1])};
     Reads writes = {dqkv};
-    if (op.as<Attention>().sinks) add_sinks(*this, op.reads[1], reads, writes);
-    emit(AttentionBackward{op.as<Attention>()}, op.label, std::move(reads), std::move(writes));
+    const Attention& attention = op.as<Attention>();
+    if (attention.sinks) add_sinks(*this, op.reads[1], reads, writes);
+    if (attention.any_order)
+        writes.push_back(
+            add({"attention room", Role::scratch, DType::fp32, {attention.room().elements}}));
+    emit(AttentionBackward{attention}, op.label, std::move(reads), std::move(writes));
     contribute(qkv, dqkv);
 }
 

@@ -37,6 +37,9 @@ struct AttentionForm {
     // Each head has a score more, an operand, that counts in the sum of exponentials alone.
     bool sinks = false;
     Drop drop{};
+    // The gradient of queries may be summed in any order, so that its last bits differ from run to
+    // run; it then has room for what such a kernel needs.
+    bool any_order = false;
 
     std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 
@@ -79,6 +82,23 @@ struct AttentionSizes : AttentionForm {
                (products.of_keys * static_cast<double>(head_dim) +
                 products.of_values * static_cast<double>(values()));
     }
+    // Where any order does: of fp32, sums of the gradient of queries, then, each from where 256
+    // bytes begin, Σ dcontext·context of each row, and a workspace: where query heads share keys,
+    // for 16-bit gradients of keys and values of each head. It is what cuDNN 9.19 asks for on GPUs
+    // of compute capability 9 and 10.
+    struct Room {
+        std::int64_t row_sums, workspace, elements;
+    };
+    Room room() const {
+        const auto whole_lines = [](std::int64_t count) { return (count + 63) / 64 * 64; };
+        const std::int64_t rows = batch * queries * heads;
+        Room room{};
+        room.row_sums = whole_lines(rows * head_dim);
+        room.workspace = room.row_sums + whole_lines(rows);
+        room.elements = room.workspace + 1024;
+        if (kv_heads < heads) room.elements += rows * (head_dim + values()) / 2;
+        return room;
+    }
     bool operator==(const AttentionSizes&) const = default;
 };
 
@@ -103,6 +123,7 @@ struct Attention : WindowedAttention {
         v.size("queries", &Attention::queries);
         v.size("keys", &Attention::keys);
         AttentionForm::fields<Attention>(v);
+        v.number("any_order", &Attention::any_order);
         v.extent("window", &Attention::window);
     }
     template <typename V>
@@ -126,6 +147,7 @@ struct AttentionBackward : WindowedAttention {
         v.size("queries", &AttentionBackward::queries);
         v.size("keys", &AttentionBackward::keys);
         AttentionForm::fields<AttentionBackward>(v);
+        v.number("any_order", &AttentionBackward::any_order);
         v.extent("window", &AttentionBackward::window);
     }
     template <typename V>
@@ -137,6 +159,7 @@ struct AttentionBackward : WindowedAttention {
         if (sinks) v.reads("sinks", heads);
         v.writes("dqkv", batch * queries * qkv_width());
         if (sinks) v.writes("dsinks", heads);
+        if (any_order) v.writes("room", room().elements);
     }
     bool operator==(const AttentionBackward&) const = default;
 };

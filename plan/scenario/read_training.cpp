@@ -288,6 +288,12 @@ Keys<Training> course_of_the_run() {
                                       {1, 1'000'000})
             .written_if([](const Training& from) { return from.loss_chunks > 1; })
             .also({"num_output_chunks"}),
+        flag<&Training::deterministic>(
+            "deterministic",
+            "A run has the same bits each time; false: on GPUs cuDNN may sum attention's gradients "
+            "in any order, which is faster and takes memory for the sums")
+            .written_if([](const Training& from) { return !from.deterministic; })
+            .also({"deterministic_mode"}),
         own<Training>("lora", KeyType::object,
                       "Low-rank adapters are trained, and nothing else (Hu et al. 2021)",
                       specs(lora_keys()))

@@ -656,6 +656,9 @@ struct Training {
     // The head's products, the loss and its gradient go over the tokens in so many parts, one after
     // another, so that the logits of one part are all that is ever held. 1: whole.
     std::int64_t loss_chunks = 1;
+    // The same run has the same bits. Else gradients may be summed in an order that differs from
+    // run to run, where a faster kernel does that: attention's on GPUs.
+    bool deterministic = true;
     Lora lora;
     ExpertRouting routing;
     Optimizer optimizer;

@@ -87,7 +87,17 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
 CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
     : stream_(stream), workspace_(workspace) {}
 
+bool CudaKernels::attends_by_cudnn(const KernelRequest& request) {
+    const auto* const forward = std::get_if<Attention>(&request);
+    const auto* const backward = std::get_if<AttentionBackward>(&request);
+    if (forward == nullptr && backward == nullptr) return false;
+    if (!attention_) attention_ = std::make_unique<CudnnAttention>(stream_);
+    return forward != nullptr ? attention_->perform(*forward, scratch_)
+                              : attention_->perform(*backward);
+}
+
 void CudaKernels::launch(const KernelRequest& request) {
+    if (attends_by_cudnn(request)) return;
     const bool multiplies =
         std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
     if (!products_ && multiplies) products_ = std::make_unique<LtGemm>(workspace_);

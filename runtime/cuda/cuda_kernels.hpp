@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/cuda/cudnn_attention.hpp"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/lt_gemm.hpp"
 #include "runtime/cuda/scratch_memory.hpp"
@@ -42,9 +43,12 @@ class CudaKernels final : public Kernels {
     const double* keep(std::span<const double> values) override;
 
   private:
+    bool attends_by_cudnn(const KernelRequest&);
+
     cudaStream_t stream_;
     Workspace workspace_;
-    std::unique_ptr<LtGemm> products_;  // from the first one on: few streams have any
+    std::unique_ptr<LtGemm> products_;           // from the first one on: few streams have any
+    std::unique_ptr<CudnnAttention> attention_;  // likewise
     std::vector<DeviceMemory> kept_;
     ScratchMemory scratch_;
     std::unique_ptr<std::int32_t, HostMemoryDeleter> fetched_;  // pinned

@@ -1,5 +1,5 @@
-# orrery_cuda: the CUDA backend, for preset `cuda`. The CUDA runtime is linked in; cuBLASLt and NCCL
-# are the machine's that it runs on, opened when they are first called: here their headers are enough.
+# orrery_cuda: the CUDA backend, for preset `cuda`. The CUDA runtime is linked in; cuBLASLt, NCCL
+# and cuDNN are the machine's that it runs on, opened when they are first called: here their headers are enough.
 find_package(CUDAToolkit)
 if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
     message(FATAL_ERROR "ORRERY_CUDA is ON but nvcc was not found (looked in PATH, CUDAToolkit_ROOT and "
@@ -14,6 +14,11 @@ find_path(ORRERY_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 if(NOT ORRERY_NCCL_INCLUDE)
     message(FATAL_ERROR "nccl.h was not found; on Debian with NVIDIA's repository: "
         "apt-get install libnccl-dev")
+endif()
+find_path(ORRERY_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(NOT ORRERY_CUDNN_INCLUDE)
+    message(FATAL_ERROR "cudnn_graph.h, of cuDNN 9, was not found; on Debian with NVIDIA's repository: "
+        "apt-get install libcudnn9-dev-cuda-${CUDAToolkit_VERSION_MAJOR}")
 endif()
 
 set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "nvcc")
@@ -31,7 +36,8 @@ endif()
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu)
 orrery_library(orrery_cuda runtime/cuda orrery_runtime)
 target_sources(orrery_cuda PRIVATE ${cuda_sources})
-target_include_directories(orrery_cuda SYSTEM PRIVATE ${ORRERY_CUBLASLT_INCLUDE} ${ORRERY_NCCL_INCLUDE})
+target_include_directories(orrery_cuda SYSTEM PRIVATE
+    ${ORRERY_CUBLASLT_INCLUDE} ${ORRERY_NCCL_INCLUDE} ${ORRERY_CUDNN_INCLUDE})
 target_link_libraries(orrery_cuda PRIVATE CUDA::cudart_static)
 # Products and sums are contracted where the source says fma, and nowhere else: elementwise kernels
 # then give the CPU's bits on every architecture, and the exact split of the gradient norm stays

@@ -139,6 +139,12 @@ void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
     attention.dqkv = written(call, 0);
     attention.scores = {op.soft_cap, sinks_of(call, op, 4)};
     if (op.sinks) put_sink_gradients(call, op.heads, 1, attention.dsinks, attention.accumulate);
+    if (op.any_order) {
+        const plan::AttentionSizes::Room room = op.room();
+        const Buffer all = written(call, op.sinks ? 2 : 1);
+        attention.room = {all, from_element(all, room.row_sums), from_element(all, room.workspace),
+                          room.elements - room.workspace};
+    }
     call.kernels.attention_backward(attention);
 }
 

@@ -167,6 +167,13 @@ struct AttentionBackward {
     AttentionScores scores{};
     Buffer dsinks{};          // like scores.sinks
     bool accumulate = false;  // of dsinks
+    // Where dq may be summed in any order: fp32, from where 256 bytes begin, for its sums and those
+    // of rows [batch, heads, S], and so many elements besides. Null: the same bits each time.
+    struct Room {
+        Buffer dq, rows, workspace;
+        std::int64_t workspace_elements = 0;
+    };
+    Room room{};
 };
 
 // Products of unfused attention. `maps` is [batch, heads, S, S]. Gradients of k and v are sums over

@@ -56,7 +56,8 @@ struct Wanted {
 };
 
 // cuBLASLt: of the CUDA whose header is compiled in. NCCL: the oldest whose sources were read for
-// what is asked of it, communicators that never block and can be aborted above all.
+// what is asked of it, communicators that never block and can be aborted above all. cuDNN: the
+// first for CUDA 13; none at all does, too.
 constexpr std::array<Wanted, 4> kWanted = {{
     {"cuBLASLt",
      "matrix products on GPUs",
@@ -73,11 +74,11 @@ constexpr std::array<Wanted, 4> kWanted = {{
      21'900,
      "apt-get install libnccl2 (of NVIDIA's package source), or pip install nvidia-nccl-cu13"},
     {"cuDNN",
-     "not used yet: attention has kernels of its own",
+     "attention, faster than by Orrery's own kernels",
      {"libcudnn.so.9", nullptr},
      "nvidia/cudnn/lib",
      cudnn_code,
-     0,
+     91'200,
      ""},
     {"MPI",
      "ranks that mpirun starts; torchrun and srun do without",

@@ -32,6 +32,7 @@ CUDA = re.compile(
 # The backend is a library that not every build has: what it shows to the programs, and to whom. Its
 # neighbours in runtime/ (kernels, streams, launch, …) must do without it.
 EMULATED_CUDA = "tests/gpu/emulation/"  # stands where CUDA's own headers and libraries are
+CUDA_PROGRAMS = "tests/gpu/program/"  # of preset `cuda` alone
 SHOWN_BY_CUDA = {"runtime/cuda/cuda_backend.hpp", "runtime/cuda/nccl_driver.hpp"}
 USERS_OF_CUDA = ("cli/run/", "tests/")
 
@@ -83,7 +84,7 @@ def faults_of_line(root, path, line):
         return []
     if not (root / target).is_file():
         return [] if quote == "<" else [f'"{target}": no such file from the repository root']
-    if target.startswith("runtime/cuda/") and not path.startswith(("runtime/cuda/", EMULATED_CUDA)):
+    if target.startswith("runtime/cuda/") and not path.startswith(("runtime/cuda/", EMULATED_CUDA, CUDA_PROGRAMS)):
         if target not in SHOWN_BY_CUDA or not path.startswith(USERS_OF_CUDA):
             return [f'"{target}": only cli/run and tests see runtime/cuda, by {", ".join(sorted(SHOWN_BY_CUDA))}']
     for who, without, but, why in WITHOUT:

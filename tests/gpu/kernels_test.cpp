@@ -5,8 +5,10 @@
 #include <string>
 
 #include "runtime/cuda/cuda_backend.hpp"
+#include "tests/gpu/checks/attention.hpp"
 #include "tests/gpu/checks/checks.hpp"
 #include "tests/gpu/emulation/cuda_runtime.h"
+#include "tests/gpu/emulation/cudnn.h"
 
 namespace orrery::runtime::gpu_check {
 namespace {
@@ -83,6 +85,94 @@ TEST(EmulatedKernels, SumGradientsOfNormsInTheSharedMemoryThatThereIs) {
                                          << finding.output << ": " << finding.first_wrong;
     }
     emulation::set_most_shared(before);
+}
+
+// A machine with cuDNN, for as long as it is.
+class WithCudnn {
+  public:
+    WithCudnn() { emulation::set_cudnn(true); }
+    ~WithCudnn() {
+        emulation::set_cudnn(false);
+        emulation::set_engines({256});
+    }
+    WithCudnn(const WithCudnn&) = delete;
+    WithCudnn& operator=(const WithCudnn&) = delete;
+};
+
+std::int64_t performed_by_cudnn() {
+    return emulation::dnn_calls().performed;
+}
+
+TEST(EmulatedKernels, AttendByCudnnAsTheOracleDoes) {
+    const WithCudnn there;
+    const std::vector<AttentionCase> cases = {{{2, 37, 4, 2, 8}},
+                                              {{1, 70, 2, 1, 40}, 9},
+                                              {{1, 34, 3, 3, 64}},
+                                              {{1, 20, 2, 2, 24, 8}, 20},
+                                              {{1, 20, 4, 1, 8, 16}, 7}};
+    for (const DType dtype : {DType::bf16, DType::fp16}) {
+        const std::int64_t before = performed_by_cudnn();
+        const auto driver = make_cuda_driver(0);
+        World world(*driver, dtype, false);
+        for (const AttentionCase& a : cases) {
+            check_attention_case(world, a);
+            check_attention_backward(world, a, false, true);
+        }
+        EXPECT_EQ(performed_by_cudnn(), before + 2 * static_cast<std::int64_t>(cases.size()));
+        for (const Finding& finding : world.findings())
+            EXPECT_TRUE(finding.right())
+                << finding.op << " " << plan::name(finding.dtype) << ", " << finding.variant << ", "
+                << finding.output << ": " << finding.first_wrong;
+    }
+}
+
+// How often cuDNN was asked for engines, and has attended, forward and backward.
+struct ByCudnn {
+    std::int64_t searches, forward, backward;
+    bool operator==(const ByCudnn&) const = default;
+};
+ByCudnn attended(const AttentionCase& a, bool any_order, int times = 1) {
+    const auto driver = make_cuda_driver(0);
+    World world(*driver, DType::bf16, false);
+    const emulation::DnnCalls before = emulation::dnn_calls();
+    ByCudnn counted{};
+    for (int i = 0; i < times; ++i) {
+        const std::int64_t at_first = performed_by_cudnn();
+        check_attention_case(world, a);
+        const std::int64_t between = performed_by_cudnn();
+        check_attention_backward(world, a, false, any_order);
+        counted.forward += between - at_first;
+        counted.backward += performed_by_cudnn() - between;
+    }
+    counted.searches = emulation::dnn_calls().searches - before.searches;
+    return counted;
+}
+
+TEST(EmulatedKernels, AttendByCudnnWhatItsGraphsCanSay) {
+    const WithCudnn there;
+    const AttentionShape shape{1, 20, 2, 1, 16};
+    EXPECT_EQ(attended({shape}, true), (ByCudnn{2, 1, 1}));
+    EXPECT_EQ(attended({shape}, true, 3), (ByCudnn{2, 3, 3}));  // looked for once
+    EXPECT_EQ(attended({shape}, false), (ByCudnn{1, 1, 0}));    // the same bits each time
+    EXPECT_EQ(attended({shape, 5}, true), (ByCudnn{2, 1, 1}));
+    EXPECT_EQ(attended({{1, 20, 2, 1, 12}}, true), (ByCudnn{0, 0, 0}));
+    EXPECT_EQ(attended({shape, 0, true}, true), (ByCudnn{0, 0, 0}));
+    EXPECT_EQ(attended({shape, 0, false, 0.25}, true), (ByCudnn{0, 0, 0}));
+    EXPECT_EQ(attended({shape, 0, false, 0, 0.7}, true), (ByCudnn{0, 0, 0}));
+    EXPECT_EQ(attended({shape, 0, false, 0, 0, true}, true), (ByCudnn{0, 0, 0}));
+}
+
+// An engine that asks for more than there is is left for the next one, or for Orrery's kernels.
+TEST(EmulatedKernels, AttendByEnginesThatHaveRoom) {
+    const WithCudnn there;
+    const AttentionCase causal{{1, 20, 2, 2, 16}};
+    const std::int64_t too_much = std::int64_t{1} << 40;
+    emulation::set_engines({too_much, 256});
+    EXPECT_EQ(attended(causal, true), (ByCudnn{2, 1, 1}));
+    emulation::set_engines({too_much});
+    EXPECT_EQ(attended(causal, true), (ByCudnn{2, 0, 0}));
+    emulation::set_engines({});
+    EXPECT_EQ(attended(causal, true), (ByCudnn{2, 0, 0}));
 }
 
 // A block of an RTX 4090 has 99 KiB: what does not fit is for the fp32 units, and right.

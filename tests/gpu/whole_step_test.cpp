@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/cuda_backend.hpp"
+#include "tests/gpu/emulation/cudnn.h"
 #include "tests/parity/host_streams.hpp"
 
 namespace orrery::runtime::gpu_check {
@@ -22,11 +23,24 @@ class EmulatedSteps : public testing::TestWithParam<DType> {};
 
 TEST_P(EmulatedSteps, HaveTheGradientsOfTheCpu) {
     const auto findings = check_whole_steps(emulated(), GetParam(), kScenarios);
-    const std::size_t models = GetParam() == DType::fp32 ? 12 : GetParam() == DType::bf16 ? 9 : 3;
+    const std::size_t models = GetParam() == DType::fp32 ? 12 : GetParam() == DType::bf16 ? 10 : 3;
     EXPECT_GT(findings.size(), models * 3 * 8U);  // of three layers of eight tensors or more
     for (const GradientFinding& finding : findings)
         EXPECT_TRUE(finding.right()) << finding.model << " " << finding.tensor << ": "
                                      << finding.difference << " of " << finding.bound;
+}
+
+TEST(StepsOnTheEmulatedDevice, HaveThemWhereCudnnAttends) {
+    emulation::set_cudnn(true);
+    const emulation::DnnCalls before = emulation::dnn_calls();
+    const auto findings = check_whole_steps(emulated(), DType::bf16, kScenarios, "in any order");
+    emulation::set_cudnn(false);
+    EXPECT_EQ(findings.size(), 3 * 6 + 3 + 1U);  // tensors of layers, the others, the loss
+    for (const GradientFinding& finding : findings)
+        EXPECT_TRUE(finding.right()) << finding.model << " " << finding.tensor << ": "
+                                     << finding.difference << " of " << finding.bound;
+    // Three layers, two micro-batches, forward and backward.
+    EXPECT_EQ(emulation::dnn_calls().performed, before.performed + 3 * 2 * 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(InEachType, EmulatedSteps,

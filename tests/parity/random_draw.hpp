@@ -61,6 +61,7 @@ inline const std::vector<Choice>& choices() {
         {"training.loss_chunks", 6, {"2"}},
         {"training.loss_logits", 5, {"copied", "fused"}},
         {"training.attention_kernel", 6, {"unfused"}},
+        {"training.deterministic", 6, {"false"}},
         {"training.norm_kernel", 6, {"composed", "fused_add"}},
         {"training.overlap_gradient_reduce", 4, both},
         {"training.overlap_parameter_gather", 4, both},

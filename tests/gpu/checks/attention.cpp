@@ -1,5 +1,7 @@
 #include <string>
 
+#include "plan/ops/attention.hpp"
+#include "tests/gpu/checks/attention.hpp"
 #include "tests/gpu/checks/checks.hpp"
 
 namespace orrery::runtime::gpu_check {
@@ -7,16 +9,7 @@ namespace {
 
 using plan::DType;
 
-struct Case {
-    AttentionShape shape;
-    std::int64_t window = 0;
-    bool alibi = false;
-    double dropout = 0;
-    double soft_cap = 0;
-    bool sinks = false;
-};
-
-std::string text(const Case& a) {
+std::string text(const AttentionCase& a) {
     const AttentionShape& s = a.shape;
     std::string text = "b" + std::to_string(s.batch) + " s" + std::to_string(s.sequence) + " h" +
                        std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " d" +
@@ -32,25 +25,25 @@ std::string text(const Case& a) {
 
 // Tiles are 64, 32 and 16 queries at heads of up to 64, 128 and 256, and 32 or 16 keys; on tensor
 // cores, for 16-bit elements and heads of whole eights, 64 queries and 64 or 32 keys.
-std::vector<Case> cases(bool large) {
-    std::vector<Case> all = {{{1, 1, 1, 1, 4}},
-                             {{2, 37, 4, 2, 8}},
-                             {{1, 65, 2, 2, 64}},
-                             {{1, 70, 2, 1, 40}, 9, false, 0},
-                             {{1, 70, 2, 2, 72}, 0, true, 0},
-                             {{2, 33, 4, 1, 16}, 0, false, 0.25},
-                             {{1, 35, 2, 1, 136}, 20, true, 0.5},
-                             {{2, 35, 4, 2, 16}, 0, true, 0, 0.7},
-                             {{2, 35, 4, 2, 16}, 7, false, 0.25, 0, true},
-                             {{1, 70, 2, 1, 72}, 0, false, 0, 0.7, true},
-                             {{2, 35, 2, 2, 12, 7}},
-                             {{1, 35, 2, 1, 40, 72}, 9, false, 0.25},
-                             {{1, 20, 2, 2, 192, 128}, 0, false, 0, 0.7, true},
-                             {{1, 130, 2, 1, 24}, 70},
-                             {{1, 131, 1, 1, 64}},
-                             {{1, 67, 2, 2, 128}},
-                             {{1, 66, 1, 1, 192, 128}},
-                             {{1, 34, 1, 1, 256}}};
+std::vector<AttentionCase> cases(bool large) {
+    std::vector<AttentionCase> all = {{{1, 1, 1, 1, 4}},
+                                      {{2, 37, 4, 2, 8}},
+                                      {{1, 65, 2, 2, 64}},
+                                      {{1, 70, 2, 1, 40}, 9, false, 0},
+                                      {{1, 70, 2, 2, 72}, 0, true, 0},
+                                      {{2, 33, 4, 1, 16}, 0, false, 0.25},
+                                      {{1, 35, 2, 1, 136}, 20, true, 0.5},
+                                      {{2, 35, 4, 2, 16}, 0, true, 0, 0.7},
+                                      {{2, 35, 4, 2, 16}, 7, false, 0.25, 0, true},
+                                      {{1, 70, 2, 1, 72}, 0, false, 0, 0.7, true},
+                                      {{2, 35, 2, 2, 12, 7}},
+                                      {{1, 35, 2, 1, 40, 72}, 9, false, 0.25},
+                                      {{1, 20, 2, 2, 192, 128}, 0, false, 0, 0.7, true},
+                                      {{1, 130, 2, 1, 24}, 70},
+                                      {{1, 131, 1, 1, 64}},
+                                      {{1, 67, 2, 2, 128}},
+                                      {{1, 66, 1, 1, 192, 128}},
+                                      {{1, 34, 1, 1, 256}}};
     if (large)
         all.insert(all.end(), {{{2, 513, 8, 2, 64}},
                                {{1, 1024, 4, 4, 128}},
@@ -62,11 +55,11 @@ std::vector<Case> cases(bool large) {
     return all;
 }
 
-AttentionDropout dropout_of(const Case& a) {
+AttentionDropout dropout_of(const AttentionCase& a) {
     return {{{17, 5, 3}, a.dropout}, 6, 2, a.shape.heads + 4};
 }
 
-AttentionMask mask_of(const Case& a, Kernels& kernels) {
+AttentionMask mask_of(const AttentionCase& a, Kernels& kernels) {
     if (!a.alibi) return {a.window, nullptr};
     Values slopes;
     for (std::int64_t head = 0; head < a.shape.heads; ++head)
@@ -75,7 +68,7 @@ AttentionMask mask_of(const Case& a, Kernels& kernels) {
 }
 
 // Of one head about as likely as all keys together, of others less.
-Values sinks_of(const Case& a) {
+Values sinks_of(const AttentionCase& a) {
     Values sinks;
     for (std::int64_t head = 0; head < a.shape.heads; ++head)
         sinks.push_back(std::log(static_cast<double>(a.shape.sequence)) -
@@ -96,11 +89,13 @@ double roundings_of_products(const World& world, const AttentionShape& shape) {
     return roundings_of_attention(shape) + 4 * unit_of(world.dtype()) / unit_of(DType::fp32) - 4;
 }
 
-AttentionScores rules_of(const Case& a, const Buffer& sinks) {
+AttentionScores rules_of(const AttentionCase& a, const Buffer& sinks) {
     return {a.soft_cap, a.sinks ? sinks : Buffer{}};
 }
 
-void check_case(World& world, const Case& a) {
+}  // namespace
+
+void check_attention_case(World& world, const AttentionCase& a) {
     const AttentionShape& s = a.shape;
     const std::int64_t rows = s.batch * s.sequence;
     const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
@@ -118,12 +113,28 @@ void check_case(World& world, const Case& a) {
     world.expect_close("lse", lse, roundings_of_attention(s));
 }
 
+namespace {
+
+// fp32, where the gradient of queries may be summed in any order: as a plan's op has it.
+AttentionBackward::Room room_of(const plan::AttentionSizes& sizes, const Buffer& all) {
+    const plan::AttentionSizes::Room room = sizes.room();
+    auto* const elements = static_cast<float*>(all.data);
+    return {all,
+            {elements + room.row_sums, all.dtype},
+            {elements + room.workspace, all.dtype},
+            room.elements - room.workspace};
+}
+
+}  // namespace
+
 // Of what the oracle computed forward, so that both begin with the same numbers.
-void check_backward(World& world, const Case& a, bool accumulate) {
+void check_attention_backward(World& world, const AttentionCase& a, bool accumulate,
+                              bool any_order) {
     const AttentionShape& s = a.shape;
     const std::int64_t rows = s.batch * s.sequence;
     const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-    world.begin("attention_backward", text(a) + (accumulate ? ", added" : ""));
+    world.begin("attention_backward",
+                text(a) + (accumulate ? ", added" : "") + (any_order ? ", in any order" : ""));
     Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
     Tensor& context = world.in(Values(static_cast<std::size_t>(rows * s.context_width())));
     Tensor& lse = world.in(DType::fp32, Values(static_cast<std::size_t>(rows * s.heads)));
@@ -131,6 +142,14 @@ void check_backward(World& world, const Case& a, bool accumulate) {
     Tensor& dqkv = world.out(rows * s.qkv_width());
     Tensor& sinks = world.in(sinks_of(a));
     Tensor& dsinks = world.in(DType::fp32, normals(s.heads, 3));
+    plan::AttentionSizes sizes;
+    sizes.batch = s.batch;
+    sizes.queries = sizes.keys = s.sequence;
+    sizes.heads = s.heads;
+    sizes.kv_heads = s.kv_heads;
+    sizes.head_dim = s.head_dim;
+    sizes.value_dim = s.value_dim;
+    Tensor& room = world.out(DType::fp32, any_order ? sizes.room().elements : 1);
     CpuKernels oracle(1);
     const Place here(false);
     Attention forward{s,         mask_of(a, oracle), dropout_of(a), scale,
@@ -139,21 +158,25 @@ void check_backward(World& world, const Case& a, bool accumulate) {
     oracle.attention(forward);
     context.before = context.expected;
     lse.before = lse.expected;
-    world.run([&](Kernels& kernels, const Place& at) {
+    const auto backward = [&](Kernels& kernels, const Place& at) {
         AttentionBackward op{s,       mask_of(a, kernels), dropout_of(a), scale,   at(dcontext),
                              at(qkv), at(context),         at(lse),       at(dqkv)};
         op.scores = rules_of(a, at(sinks));
         if (a.sinks) op.dsinks = at(dsinks);
         op.accumulate = accumulate;
+        if (any_order) op.room = room_of(sizes, at(room));
         kernels.attention_backward(op);
-    });
+    };
+    world.run(backward, any_order ? Repeats::any_bits : Repeats::same_bits);
     world.expect_close("dqkv", dqkv, 2 * roundings_of_products(world, s));
     world.expect_close("dsinks", dsinks, 2 * roundings_of_attention(s) + roundings_of_sum(rows));
 }
 
+namespace {
+
 // What one rank of several computes, of whose sequence it holds shape.sequence tokens.
 struct Shared {
-    Case of;
+    AttentionCase of;
     std::int64_t ranks = 1, rank = 0;
     bool zigzag = false;
     bool gathered = false;  // keys of all ranks at once; else of one after the other
@@ -328,7 +351,7 @@ void check_product(World& world, AttentionProductForm form, const char* name,
     world.expect_close("dqkv", dqkv, roundings);
 }
 
-void check_softmax(World& world, const Case& a) {
+void check_softmax(World& world, const AttentionCase& a) {
     const AttentionShape& s = a.shape;
     const std::int64_t maps = s.maps() * s.sequence * s.sequence;
     world.begin("softmax", text(a));
@@ -350,7 +373,7 @@ void check_softmax(World& world, const Case& a) {
 }
 
 // Of probabilities that the oracle made, where they are what tells of a sink's.
-void check_softmax_backward(World& world, const Case& a, bool accumulate) {
+void check_softmax_backward(World& world, const AttentionCase& a, bool accumulate) {
     const AttentionShape& s = a.shape;
     const std::int64_t maps = s.maps() * s.sequence * s.sequence;
     world.begin("softmax_backward", text(a) + (accumulate ? ", added" : ""));
@@ -377,10 +400,11 @@ void check_softmax_backward(World& world, const Case& a, bool accumulate) {
 }  // namespace
 
 void check_attention(World& world) {
-    for (const Case& a : cases(world.large())) {
-        check_case(world, a);
-        check_backward(world, a, false);
-        if (a.sinks) check_backward(world, a, true);
+    for (const AttentionCase& a : cases(world.large())) {
+        check_attention_case(world, a);
+        check_attention_backward(world, a, false);
+        check_attention_backward(world, a, false, true);
+        if (a.sinks) check_attention_backward(world, a, true);
     }
     for (const Shared& a : shared_cases(world.large())) {
         check_shared(world, a);

@@ -98,6 +98,7 @@ const std::vector<Case>& cases() {
           "layout.staleness=1"},
          In::fp32_and_bf16},
         {"gemma", kGemma, "1f1b", {}, In::fp32_and_bf16},
+        {"llama in any order", kLlama, "1f1b", {"training.deterministic=false"}, In::bf16},
         {"gpt by tensors", kGpt, "1f1b", {eight, "training.fp8_recipe=tensorwise"}, In::bf16},
         {"llama by rows", kLlama, "zb-h1", {eight, "training.fp8_recipe=rowwise"}, In::bf16},
         // Scales of the second step follow from all micro-batches of the first, in which they are 1
@@ -239,10 +240,12 @@ void compare(const Case& tested, plan::DType dtype, const Step& found, const Ste
 }  // namespace
 
 std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
-                                               const std::string& scenarios) {
+                                               const std::string& scenarios,
+                                               const std::string& only) {
     std::vector<GradientFinding> findings;
     for (const Case& tested : cases()) {
         if (!tested.is_in(dtype)) continue;
+        if (std::string(tested.name).find(only) == std::string::npos) continue;
         const plan::Scenario scenario = scenario_of(tested, dtype, scenarios);
         if (scenario.layout.ranks() > devices.devices) continue;
         CpuBackend cpu{CpuOptions{}};

@@ -23,8 +23,9 @@ struct GradientFinding {
 };
 
 // `scenarios`: the library's folder, for frameworks and profiles. On as many devices as there are,
-// two at most.
+// two at most. Of the models whose names say `only`.
 std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
-                                               const std::string& scenarios);
+                                               const std::string& scenarios,
+                                               const std::string& only = "");
 
 }  // namespace orrery::runtime::gpu_check

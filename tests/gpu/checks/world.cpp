@@ -152,7 +152,8 @@ void World::perform(const std::function<void(Kernels&, const Place&)>& request,
     }
 }
 
-void World::run(const std::function<void(Kernels&, const Place&)>& request) {
+void World::run(const std::function<void(Kernels&, const Place&)>& request, Repeats repeats) {
+    repeats_ = repeats;
     request(oracle_, Place(false));
     perform(request, &Tensor::found);
     if (large_) perform(request, &Tensor::again);
@@ -165,7 +166,7 @@ Finding World::begin_finding(const std::string& output, const Tensor& tensor) co
     finding.output = output;
     finding.dtype = dtype_;
     finding.elements = tensor.elements();
-    finding.repeats = !large_ || tensor.found == tensor.again;
+    finding.repeats = !large_ || repeats_ == Repeats::any_bits || tensor.found == tensor.again;
     return finding;
 }
 

@@ -1,6 +1,6 @@
 // A request performed by two backends on the same numbers: by the CPU's kernels, which are the
-// oracle, and by a device's, twice, with the same bits both times. What a kernel
-// should write is NaN before.
+// oracle, and by a device's, twice, with the same bits both times unless they may differ. What a
+// kernel should write is NaN before.
 #pragma once
 
 #include <cstddef>
@@ -59,6 +59,8 @@ class Place {
     bool on_device_;
 };
 
+enum class Repeats : std::uint8_t { same_bits, any_bits };
+
 class World {
   public:
     // `large`: cases that fill a device, and each twice: too much for an emulated one, which
@@ -80,7 +82,8 @@ class World {
     Tensor& tokens(const std::vector<std::int32_t>& values);
 
     // Performs it everywhere.
-    void run(const std::function<void(Kernels&, const Place&)>& request);
+    void run(const std::function<void(Kernels&, const Place&)>& request,
+             Repeats repeats = Repeats::same_bits);
 
     // Expects of an output the oracle's bits; of NaN, which says nothing by its own, any.
     void expect_same(const std::string& output, const Tensor& tensor);
@@ -106,6 +109,7 @@ class World {
     std::unique_ptr<Kernels> kernels_;
     std::list<Tensor> tensors_;
     std::string op_, variant_;
+    Repeats repeats_ = Repeats::same_bits;  // of what was run last
     Findings findings_;
 };
 
