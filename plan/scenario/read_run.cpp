@@ -83,6 +83,9 @@ const Keys<Run>& run_keys() {
                                       {0, 4096}),
         text<&Run::offload_path>("offload_path",
                                  "Folder for what is kept on disk; the working one unless given"),
+        text<&Run::product_choices>("product_choices",
+                                    "File of the algorithms that products were timed to be fastest "
+                                    "with on this kind of GPU; made where it is not there"),
         own<Run>("checkpoint", KeyType::object, "Where and when the run is saved",
                  specs(checkpoint_keys()))
             .written_by(

@@ -32,6 +32,7 @@ struct BackendRequest {
     CallTimeouts timeouts;
     Carrier carrier = Carrier::best;  // between ranks of the host that are processes
     plan::NcclSettings nccl;
+    std::string product_choices;       // a file of algorithms, of cuBLASLt's; empty: none
     FlightRecords* records = nullptr;  // null: none are written
 
     // What is heard, of all empty: nobody listens.

@@ -42,7 +42,8 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
     options.overdue = request.overdue;
-    return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
+    return std::make_unique<StreamBackend>(cuda_devices_of_process(request.product_choices),
+                                           request.launch, options);
 }
 
 // Parameters of 16 bits have masters beside them, and no state fewer than 32 bits.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/streams/stream_driver.hpp"
 
@@ -11,7 +12,9 @@ namespace orrery::runtime {
 // How many CUDA devices this process sees. Throws DeviceError where there is none, or no driver.
 int cuda_devices();
 
-// A driver of the device of this number; throws DeviceError.
-std::unique_ptr<StreamDriver> make_cuda_driver(int device);
+// A driver of the device of this number; throws DeviceError. `product_choices`: the file of the
+// algorithms that products were fastest with (run.product_choices), which throws StorageError and
+// DataError; empty: cuBLASLt's heuristics choose.
+std::unique_ptr<StreamDriver> make_cuda_driver(int device, const std::string& product_choices = {});
 
 }  // namespace orrery::runtime

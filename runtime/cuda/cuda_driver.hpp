@@ -6,6 +6,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/cuda_kernels.hpp"
@@ -15,7 +17,8 @@ namespace orrery::runtime::cuda {
 
 class CudaDriver final : public StreamDriver {
   public:
-    explicit CudaDriver(int device);
+    // `product_choices`: a file (product_choices.hpp); empty: none.
+    CudaDriver(int device, const std::string& product_choices);
     ~CudaDriver() override;
 
     std::byte* allocate(std::int64_t bytes) override;
@@ -34,6 +37,7 @@ class CudaDriver final : public StreamDriver {
     void write(std::byte* to, std::span<const std::byte> from) override;
     std::unique_ptr<Kernels> kernels(Stream stream, std::byte* workspace,
                                      std::int64_t workspace_bytes) override;
+    std::string choices_id() const override;
 
   private:
     // Of the host, which the device makes from its streams: they may not throw there.
@@ -52,6 +56,7 @@ class CudaDriver final : public StreamDriver {
     void rethrow_host_fault();
 
     int device_;
+    std::optional<ProductChoices> choices_;
     std::vector<cudaStream_t> streams_;
     std::vector<cudaEvent_t> events_;
     std::vector<DeviceMemory> memory_;

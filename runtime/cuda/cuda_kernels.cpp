@@ -10,7 +10,7 @@ namespace {
 struct Launched {
     cudaStream_t stream;
     CudaKernels& kernels;
-    LtGemm* products;  // from the first one on
+    LtGemm* products;  // null: the request is none
     ScratchMemory& scratch;
 
     void operator()(const Gemm& request) const {
@@ -84,14 +84,23 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
     check(cudaStreamSynchronize(nullptr), "copy to the device");
 }
 
-CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
-    : stream_(stream), workspace_(workspace) {}
+CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace, ProductChoices* choices)
+    : stream_(stream), workspace_(workspace), choices_(choices) {}
+
+LtGemm& CudaKernels::products() {
+    if (!products_) products_ = std::make_unique<LtGemm>(workspace_, choices_);
+    return *products_;
+}
 
 void CudaKernels::launch(const KernelRequest& request) {
     const bool multiplies =
         std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
-    if (!products_ && multiplies) products_ = std::make_unique<LtGemm>(workspace_);
-    std::visit(Launched{stream_, *this, products_.get(), scratch_}, request);
+    std::visit(Launched{stream_, *this, multiplies ? &products() : nullptr, scratch_}, request);
+}
+
+// How many rows the products of a GroupedGemm have, only a step knows.
+void CudaKernels::prepare(const KernelRequest& request) {
+    if (const auto* product = std::get_if<Gemm>(&request)) products().prepare(*product, stream_);
 }
 
 void CudaKernels::copy(const void* from, void* to, std::int64_t bytes) {

@@ -80,7 +80,8 @@ nlohmann::ordered_json line_of(const GradientFinding& finding) {
 }
 
 void check_steps(DType dtype, const std::string& scenarios, Summary& summary) {
-    const DriverSource devices{cuda_devices(), make_cuda_driver, make_nccl_driver};
+    const DriverSource devices{cuda_devices(), [](int device) { return make_cuda_driver(device); },
+                               make_nccl_driver};
     for (const GradientFinding& finding : check_whole_steps(devices, dtype, scenarios)) {
         std::cout << line_of(finding).dump() << '\n';
         ++summary.outputs;
