@@ -31,8 +31,8 @@ class LtGemm {
     LtGemm(const LtGemm&) = delete;
     LtGemm& operator=(const LtGemm&) = delete;
 
-    // Kernels::prepare. Where the product has to be timed, what it writes may hold anything, and is
-    // put back.
+    // Kernels::prepare: takes the product's algorithm from the file, or times some where the file
+    // has none for it. What the operands hold is put back.
     void prepare(const Gemm& op, cudaStream_t stream);
 
     void perform(const Gemm& op, cudaStream_t stream);
