@@ -170,6 +170,7 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, co
     request.timeouts = timeouts_of(options);
     request.carrier = carrier_of(options);
     request.nccl = run.scenario.run.nccl;
+    request.cuda = {run.scenario.run.product_choices, run.scenario.run.cudnn};
     request.records = records;
     request.settings = [&console](const std::string& line) { console.err << line << '\n'; };
     const SayOfRun say = say_of_run(options);

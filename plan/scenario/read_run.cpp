@@ -83,6 +83,13 @@ const Keys<Run>& run_keys() {
                                       {0, 4096}),
         text<&Run::offload_path>("offload_path",
                                  "Folder for what is kept on disk; the working one unless given"),
+        text<&Run::product_choices>("product_choices",
+                                    "File of the algorithms that products were timed to be fastest "
+                                    "with on this kind of GPU; made where it is not there"),
+        flag<&Run::cudnn>("cudnn",
+                          "Attention on GPUs is cuDNN's where that is there and has a kernel for "
+                          "it, else Orrery's own")
+            .written_if([](const Run& from) { return !from.cudnn; }),
         own<Run>("checkpoint", KeyType::object, "Where and when the run is saved",
                  specs(checkpoint_keys()))
             .written_by(

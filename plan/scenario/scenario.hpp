@@ -720,9 +720,11 @@ struct Run {
     std::int64_t verify_replicas_every_steps = 0;  // 0: never
     Health health;
     std::vector<ElasticLayout> elastic_layouts;  // in the order in which they are tried
-    std::string init_from;     // folder of Hugging Face that the first weights are from …
-    std::string init_path;     // … and where it was found, as data is
-    std::string offload_path;  // folder for what is kept on disk; empty: the working one
+    std::string init_from;        // folder of Hugging Face that the first weights are from …
+    std::string init_path;        // … and where it was found, as data is
+    std::string offload_path;     // folder for what is kept on disk; empty: the working one
+    std::string product_choices;  // file of algorithms that were timed; empty: none are
+    bool cudnn = true;            // attention on GPUs is cuDNN's where it has a kernel for it
     NcclSettings nccl;
 
     bool operator==(const Run&) const = default;

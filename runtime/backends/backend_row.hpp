@@ -11,6 +11,7 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
+#include "runtime/backends/cuda_settings.hpp"
 #include "runtime/comm/call_timeouts.hpp"
 #include "runtime/cpu/process_backend.hpp"
 #include "runtime/flight/flight_records.hpp"
@@ -32,6 +33,7 @@ struct BackendRequest {
     CallTimeouts timeouts;
     Carrier carrier = Carrier::best;  // between ranks of the host that are processes
     plan::NcclSettings nccl;
+    CudaSettings cuda;
     FlightRecords* records = nullptr;  // null: none are written
 
     // What is heard, of all empty: nobody listens.

@@ -1,12 +1,14 @@
 // Ranks on CUDA devices, one each. The row is there in every build; its drivers are where CUDA is
 // (runtime/cuda/cuda_devices.cpp).
 #include <algorithm>
+#include <cstdlib>
 
 #include "runtime/backends/cuda_devices.hpp"
 #include "runtime/backends/rows.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
+#include "runtime/machine/find_library.hpp"
 #include "runtime/streams/stream_backend.hpp"
 
 namespace orrery::runtime {
@@ -23,18 +25,32 @@ void export_cuda_settings() {
         if (!environment(setting.name)) export_variables({setting});
 }
 
+void say(const BackendRequest& request, const std::vector<std::string>& lines) {
+    if (!request.settings || (request.launch && request.launch->rank > 0)) return;
+    for (const std::string& line : lines)
+        request.settings(line);
+}
+
 // Ranks that share a device were started with settings of their own.
 void export_nccl_settings(const BackendRequest& request) {
     const NcclVariables nccl = nccl_variables(request.nccl, process_environment());
     export_variables(nccl.exported);
-    if (!request.settings || (request.launch && request.launch->rank > 0)) return;
-    for (const std::string& line : nccl.lines)
-        request.settings(line);
+    say(request, nccl.lines);
+}
+
+// Another kernel is another rounding: a run says whose attention it has.
+std::string attention_line(const CudaSettings& settings) {
+    if (!settings.cudnn) return "attention: Orrery's own kernels (run.cudnn is false)";
+    SystemLoader loader;
+    const Library cudnn = find_library(loader, "cuDNN", python_package_folders(std::getenv)).facts;
+    if (!cudnn.found()) return "attention: Orrery's own kernels (" + why_missing(cudnn) + ")";
+    return "attention: cuDNN " + cudnn.version + " where it has a kernel, else Orrery's own";
 }
 
 std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     export_cuda_settings();
     if (request.ranks_per_device <= 1) export_nccl_settings(request);
+    say(request, {attention_line(request.cuda)});
     StreamBackendOptions options;
     options.streams.time_ops = request.time_ops;
     options.streams.poison = request.check_memory;
@@ -42,7 +58,8 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
     options.overdue = request.overdue;
-    return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
+    return std::make_unique<StreamBackend>(cuda_devices_of_process(request.cuda), request.launch,
+                                           options);
 }
 
 // Parameters of 16 bits have masters beside them, and no state fewer than 32 bits.

@@ -8,7 +8,7 @@ bool built_with_cuda() {
     return false;
 }
 
-DriverSource cuda_devices_of_process() {
+DriverSource cuda_devices_of_process(const CudaSettings& /*settings*/) {
     ORRERY_CHECK(built_with_cuda(), "a program without CUDA asks for no device of it");
     return {};
 }

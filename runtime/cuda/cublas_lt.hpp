@@ -10,7 +10,9 @@ namespace orrery::runtime::cuda {
     EACH(Create)                         \
     EACH(Destroy)                        \
     EACH(GetStatusString)                \
+    EACH(GetVersion)                     \
     EACH(Matmul)                         \
+    EACH(MatmulAlgoCheck)                \
     EACH(MatmulAlgoGetHeuristic)         \
     EACH(MatmulDescCreate)               \
     EACH(MatmulDescDestroy)              \

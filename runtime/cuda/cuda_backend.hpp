@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "runtime/backends/cuda_settings.hpp"
 #include "runtime/streams/stream_driver.hpp"
 
 namespace orrery::runtime {
@@ -11,7 +12,7 @@ namespace orrery::runtime {
 // How many CUDA devices this process sees. Throws DeviceError where there is none, or no driver.
 int cuda_devices();
 
-// A driver of the device of this number; throws DeviceError.
-std::unique_ptr<StreamDriver> make_cuda_driver(int device);
+// A driver of the device of this number; throws DeviceError, and what the settings say.
+std::unique_ptr<StreamDriver> make_cuda_driver(int device, const CudaSettings& settings = {});
 
 }  // namespace orrery::runtime

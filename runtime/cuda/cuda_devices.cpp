@@ -9,8 +9,9 @@ bool built_with_cuda() {
     return true;
 }
 
-DriverSource cuda_devices_of_process() {
-    return {cuda_devices(), make_cuda_driver, make_nccl_driver};
+DriverSource cuda_devices_of_process(const CudaSettings& settings) {
+    return {cuda_devices(), [=](int device) { return make_cuda_driver(device, settings); },
+            make_nccl_driver};
 }
 
 }  // namespace orrery::runtime

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/cuda/cublas_lt.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 
@@ -21,12 +22,12 @@ int cuda_devices() {
     return count;
 }
 
-std::unique_ptr<StreamDriver> make_cuda_driver(int device) {
+std::unique_ptr<StreamDriver> make_cuda_driver(int device, const CudaSettings& settings) {
     const int count = cuda_devices();
     if (device < 0 || device >= count)
         throw DeviceError("no CUDA device " + std::to_string(device) + ": this machine has " +
                           std::to_string(count));
-    return std::make_unique<cuda::CudaDriver>(device);
+    return std::make_unique<cuda::CudaDriver>(device, settings);
 }
 
 namespace cuda {
@@ -37,6 +38,14 @@ cudaStream_t of(Stream stream) {
 }
 cudaEvent_t of(Event event) {
     return static_cast<cudaEvent_t>(event.handle);
+}
+
+DeviceKind kind_of(int device) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+    return {properties.name,
+            std::to_string(properties.major) + "." + std::to_string(properties.minor),
+            static_cast<std::int64_t>(cublas_lt().GetVersion())};
 }
 
 }  // namespace
@@ -57,8 +66,11 @@ struct CudaDriver::HostCall {
     }
 };
 
-CudaDriver::CudaDriver(int device) : device_(device) {
+CudaDriver::CudaDriver(int device, const CudaSettings& settings)
+    : device_(device), cudnn_(settings.cudnn) {
     enter();
+    if (!settings.product_choices.empty())
+        choices_.emplace(settings.product_choices, kind_of(device));
 }
 
 // What is under way ends first. Nothing can be done here about what fails.
@@ -205,7 +217,12 @@ void CudaDriver::write(std::byte* to, std::span<const std::byte> from) {
 std::unique_ptr<Kernels> CudaDriver::kernels(Stream stream, std::byte* workspace,
                                              std::int64_t workspace_bytes) {
     enter();
-    return std::make_unique<CudaKernels>(of(stream), Workspace{workspace, workspace_bytes});
+    return std::make_unique<CudaKernels>(of(stream), Workspace{workspace, workspace_bytes},
+                                         choices_ ? &*choices_ : nullptr, cudnn_);
+}
+
+std::string CudaDriver::choices_id() const {
+    return choices_ ? choices_->id() : "";
 }
 
 }  // namespace cuda

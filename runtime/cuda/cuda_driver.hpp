@@ -6,8 +6,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "runtime/backends/cuda_settings.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/streams/stream_driver.hpp"
 
@@ -15,7 +18,7 @@ namespace orrery::runtime::cuda {
 
 class CudaDriver final : public StreamDriver {
   public:
-    explicit CudaDriver(int device);
+    CudaDriver(int device, const CudaSettings& settings);
     ~CudaDriver() override;
 
     std::byte* allocate(std::int64_t bytes) override;
@@ -34,6 +37,7 @@ class CudaDriver final : public StreamDriver {
     void write(std::byte* to, std::span<const std::byte> from) override;
     std::unique_ptr<Kernels> kernels(Stream stream, std::byte* workspace,
                                      std::int64_t workspace_bytes) override;
+    std::string choices_id() const override;
 
   private:
     // Of the host, which the device makes from its streams: they may not throw there.
@@ -52,6 +56,8 @@ class CudaDriver final : public StreamDriver {
     void rethrow_host_fault();
 
     int device_;
+    bool cudnn_;
+    std::optional<ProductChoices> choices_;
     std::vector<cudaStream_t> streams_;
     std::vector<cudaEvent_t> events_;
     std::vector<DeviceMemory> memory_;

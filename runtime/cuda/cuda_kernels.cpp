@@ -10,7 +10,7 @@ namespace {
 struct Launched {
     cudaStream_t stream;
     CudaKernels& kernels;
-    LtGemm* products;  // from the first one on
+    LtGemm* products;  // null: the request is none
     ScratchMemory& scratch;
 
     void operator()(const Gemm& request) const {
@@ -84,24 +84,47 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
     check(cudaStreamSynchronize(nullptr), "copy to the device");
 }
 
-CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
-    : stream_(stream), workspace_(workspace) {}
+CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace, ProductChoices* choices,
+                         bool cudnn)
+    : stream_(stream), workspace_(workspace), choices_(choices), cudnn_(cudnn) {}
+
+LtGemm& CudaKernels::products() {
+    if (!products_) products_ = std::make_unique<LtGemm>(workspace_, choices_);
+    return *products_;
+}
+
+CudnnAttention* CudaKernels::attention_for(const KernelRequest& request) {
+    const bool attends = std::holds_alternative<Attention>(request) ||
+                         std::holds_alternative<AttentionBackward>(request);
+    if (!cudnn_ || !attends) return nullptr;
+    if (!attention_) attention_ = std::make_unique<CudnnAttention>(stream_);
+    return attention_.get();
+}
 
 bool CudaKernels::attends_by_cudnn(const KernelRequest& request) {
+    CudnnAttention* const attention = attention_for(request);
+    if (attention == nullptr) return false;
     const auto* const forward = std::get_if<Attention>(&request);
-    const auto* const backward = std::get_if<AttentionBackward>(&request);
-    if (forward == nullptr && backward == nullptr) return false;
-    if (!attention_) attention_ = std::make_unique<CudnnAttention>(stream_);
-    return forward != nullptr ? attention_->perform(*forward, scratch_)
-                              : attention_->perform(*backward);
+    return forward != nullptr ? attention->perform(*forward, scratch_)
+                              : attention->perform(std::get<AttentionBackward>(request));
 }
 
 void CudaKernels::launch(const KernelRequest& request) {
     if (attends_by_cudnn(request)) return;
     const bool multiplies =
         std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
-    if (!products_ && multiplies) products_ = std::make_unique<LtGemm>(workspace_);
-    std::visit(Launched{stream_, *this, products_.get(), scratch_}, request);
+    std::visit(Launched{stream_, *this, multiplies ? &products() : nullptr, scratch_}, request);
+}
+
+// How many rows the products of a GroupedGemm have, only a step knows.
+void CudaKernels::prepare(const KernelRequest& request) {
+    if (const auto* product = std::get_if<Gemm>(&request)) products().prepare(*product, stream_);
+    CudnnAttention* const attention = attention_for(request);
+    if (attention == nullptr) return;
+    if (const auto* forward = std::get_if<Attention>(&request))
+        attention->prepare(*forward, scratch_);
+    else
+        attention->prepare(std::get<AttentionBackward>(request));
 }
 
 void CudaKernels::copy(const void* from, void* to, std::int64_t bytes) {

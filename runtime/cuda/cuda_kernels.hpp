@@ -32,10 +32,11 @@ void copy_to_device(void* to, const void* from, std::size_t bytes);
 
 class CudaKernels final : public Kernels {
   public:
-    // The workspace is for this stream alone.
-    CudaKernels(cudaStream_t stream, Workspace workspace);
+    // The workspace is for this stream alone. `choices`: of algorithms; null: no file has any.
+    CudaKernels(cudaStream_t stream, Workspace workspace, ProductChoices* choices, bool cudnn);
 
     void launch(const KernelRequest&) override;
+    void prepare(const KernelRequest&) override;
 
     void bring(std::span<const std::int32_t> from, void* to) override;
     void copy(const void* from, void* to, std::int64_t bytes) override;
@@ -43,10 +44,15 @@ class CudaKernels final : public Kernels {
     const double* keep(std::span<const double> values) override;
 
   private:
+    LtGemm& products();
+    // Null where the request is none that cuDNN may be asked for.
+    CudnnAttention* attention_for(const KernelRequest&);
     bool attends_by_cudnn(const KernelRequest&);
 
     cudaStream_t stream_;
     Workspace workspace_;
+    ProductChoices* choices_;
+    bool cudnn_;
     std::unique_ptr<LtGemm> products_;           // from the first one on: few streams have any
     std::unique_ptr<CudnnAttention> attention_;  // likewise
     std::vector<DeviceMemory> kept_;

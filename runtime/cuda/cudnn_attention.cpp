@@ -213,12 +213,25 @@ struct Numbers {
     std::int32_t window = 0;
 };
 
-std::vector<CudnnPlan::Binding> bound(std::vector<CudnnPlan::Binding> memory,
-                                      const AttentionGraphKey& key, const Numbers& numbers) {
-    memory.insert(memory.end(), {{kScale, &numbers.scale}, {kUnseen, &numbers.unseen}});
-    if (key.window > 0) memory.push_back({kWindow, &numbers.window});
-    if (key.backward) memory.push_back({kOne, &numbers.one});
-    return memory;
+// What forward and backward are given alike. The numbers must live until it is performed.
+template <typename Request>
+std::vector<CudnnPlan::Binding> bound(const Request& op, const AttentionGraphKey& key,
+                                      Numbers& numbers) {
+    numbers.scale = static_cast<float>(op.scale);
+    numbers.window = static_cast<std::int32_t>(key.window);
+    std::vector<CudnnPlan::Binding> bindings = {{kQueries, at(op.qkv, query_at(op.shape, 0, 0))},
+                                                {kKeys, at(op.qkv, key_at(op.shape, 0, 0))},
+                                                {kValues, at(op.qkv, value_at(op.shape, 0, 0))},
+                                                {kContext, op.context.data},
+                                                {kLse, op.lse.data},
+                                                {kScale, &numbers.scale},
+                                                {kUnseen, &numbers.unseen}};
+    if (key.window > 0) bindings.push_back({kWindow, &numbers.window});
+    return bindings;
+}
+
+std::int64_t workspace_of(const AttentionBackward& op) {
+    return op.room.workspace_elements * plan::size_bytes(plan::DType::fp32);
 }
 
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{1} << 16;  // of attention forward
@@ -252,53 +265,47 @@ CudnnAttention::~CudnnAttention() {
     if (handle_ != nullptr) cudnn()->Destroy(handle_);
 }
 
-const CudnnPlan* CudnnAttention::plan_for(const AttentionGraphKey& key,
+const CudnnPlan* CudnnAttention::plan_for(const std::optional<AttentionGraphKey>& key,
                                           std::int64_t workspace_bytes) {
-    if (handle_ == nullptr) return nullptr;
-    const auto [entry, is_new] = plans_.try_emplace(key);
-    if (is_new) entry->second = CudnnPlan::of(graph_of(key), handle_, workspace_bytes);
+    if (handle_ == nullptr || !key) return nullptr;
+    const auto [entry, is_new] = plans_.try_emplace(*key);
+    if (is_new) entry->second = CudnnPlan::of(graph_of(*key), handle_, workspace_bytes);
     return entry->second.get();
+}
+
+// To take memory waits for the device.
+void CudnnAttention::prepare(const Attention& op, ScratchMemory& scratch) {
+    const CudnnPlan* const plan = plan_for(graph_key_of(op), kWorkspaceBytes);
+    if (plan != nullptr) scratch.numbers<std::byte>(plan->workspace_bytes());
+}
+
+void CudnnAttention::prepare(const AttentionBackward& op) {
+    plan_for(graph_key_of(op), workspace_of(op));
 }
 
 bool CudnnAttention::perform(const Attention& op, ScratchMemory& scratch) {
     const auto key = graph_key_of(op);
-    const CudnnPlan* const plan = key ? plan_for(*key, kWorkspaceBytes) : nullptr;
+    const CudnnPlan* const plan = plan_for(key, kWorkspaceBytes);
     if (plan == nullptr) return false;
     Numbers numbers;
-    numbers.scale = static_cast<float>(op.scale);
-    numbers.window = static_cast<std::int32_t>(key->window);
-    const std::vector<CudnnPlan::Binding> bindings =
-        bound({{kQueries, at(op.qkv, query_at(op.shape, 0, 0))},
-               {kKeys, at(op.qkv, key_at(op.shape, 0, 0))},
-               {kValues, at(op.qkv, value_at(op.shape, 0, 0))},
-               {kContext, op.context.data},
-               {kLse, op.lse.data}},
-              *key, numbers);
+    const auto bindings = bound(op, *key, numbers);
     plan->perform(handle_, bindings, scratch.numbers<std::byte>(plan->workspace_bytes()));
     return true;
 }
 
 bool CudnnAttention::perform(const AttentionBackward& op) {
     const auto key = graph_key_of(op);
-    const std::int64_t workspace = op.room.workspace_elements * plan::size_bytes(plan::DType::fp32);
-    const CudnnPlan* const plan = key ? plan_for(*key, workspace) : nullptr;
+    const CudnnPlan* const plan = plan_for(key, workspace_of(op));
     if (plan == nullptr) return false;
     Numbers numbers;
-    numbers.scale = static_cast<float>(op.scale);
-    numbers.window = static_cast<std::int32_t>(key->window);
-    std::vector<CudnnPlan::Binding> bindings =
-        bound({{kQueries, at(op.qkv, query_at(op.shape, 0, 0))},
-               {kKeys, at(op.qkv, key_at(op.shape, 0, 0))},
-               {kValues, at(op.qkv, value_at(op.shape, 0, 0))},
-               {kContext, op.context.data},
-               {kLse, op.lse.data},
-               {kDContext, op.dcontext.data},
-               {kDQueries, at(op.dqkv, query_at(op.shape, 0, 0))},
-               {kDKeys, at(op.dqkv, key_at(op.shape, 0, 0))},
-               {kDValues, at(op.dqkv, value_at(op.shape, 0, 0))},
-               {kQuerySums, op.room.dq.data},
-               {kRowSums, op.room.rows.data}},
-              *key, numbers);
+    auto bindings = bound(op, *key, numbers);
+    bindings.insert(bindings.end(), {{kOne, &numbers.one},
+                                     {kDContext, op.dcontext.data},
+                                     {kDQueries, at(op.dqkv, query_at(op.shape, 0, 0))},
+                                     {kDKeys, at(op.dqkv, key_at(op.shape, 0, 0))},
+                                     {kDValues, at(op.dqkv, value_at(op.shape, 0, 0))},
+                                     {kQuerySums, op.room.dq.data},
+                                     {kRowSums, op.room.rows.data}});
     plan->perform(handle_, bindings, op.room.workspace.data);
     return true;
 }

@@ -42,13 +42,18 @@ class CudnnAttention {
     CudnnAttention(const CudnnAttention&) = delete;
     CudnnAttention& operator=(const CudnnAttention&) = delete;
 
+    // Looks for an engine before it is needed, which takes a while.
+    void prepare(const Attention& op, ScratchMemory& scratch);
+    void prepare(const AttentionBackward& op);
+
     // Whether the request is one for cuDNN; then it has been put into the stream.
     bool perform(const Attention& op, ScratchMemory& scratch);
     bool perform(const AttentionBackward& op);
 
   private:
     // Null where no engine takes it.
-    const CudnnPlan* plan_for(const AttentionGraphKey& key, std::int64_t workspace_bytes);
+    const CudnnPlan* plan_for(const std::optional<AttentionGraphKey>& key,
+                              std::int64_t workspace_bytes);
 
     cudnnHandle_t handle_ = nullptr;  // null: cuDNN is not there
     std::map<AttentionGraphKey, std::unique_ptr<CudnnPlan>> plans_;

@@ -1,11 +1,15 @@
 #include "runtime/cuda/lt_gemm.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
+#include <utility>
 
 #include "plan/check.hpp"
 #include "runtime/cuda/cublas_lt.hpp"
 #include "runtime/cuda/launches.hpp"
+#include "runtime/cuda/product_timing.hpp"
 #include "runtime/streams/stream_driver.hpp"
 
 namespace orrery::runtime::cuda {
@@ -144,6 +148,19 @@ void set_scales(const Gemm& op, bool by_rows, Description& description) {
     description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
 }
 
+// cuBLASLt adds a bias of the result's type; one of another is added behind, before which an fp32
+// result has not been rounded.
+bool is_added_within(const Gemm& op) {
+    const bool within = op.bias && op.bias.dtype == op.c.dtype;
+    ORRERY_CHECK(!op.bias || within || op.c.dtype == plan::DType::fp32,
+                 "a bias of another type than a 16-bit result");
+    return within;
+}
+
+std::size_t bytes_of(const Buffer& matrix, std::int64_t rows, std::int64_t columns) {
+    return static_cast<std::size_t>(rows * columns * plan::size_bytes(matrix.dtype));
+}
+
 }  // namespace
 
 struct LtGemm::Choice {
@@ -151,14 +168,31 @@ struct LtGemm::Choice {
     Layout a, b, c;
     cublasLtMatmulAlgo_t algorithm{};
 
-    explicit Choice(const Gemm& op, const Sides& sides)
+    explicit Choice(const Gemm& op, const Product& product) : Choice(op, product, sides_of(op)) {}
+
+    // Of one more product of the kind.
+    void point_at(const Gemm& op, const Product& product) {
+        if (product.with_bias)
+            description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                            static_cast<const void*>(op.bias.data));
+        if (is_scaled(op)) set_scales(op, product.scales_by_rows, description);
+    }
+
+  private:
+    Choice(const Gemm& op, const Product& product, const Sides& sides)
         : description(sides),
           a(op.a.dtype, sides.a_rows, sides.a_columns),
           b(op.b.dtype, sides.b_rows, sides.b_columns),
-          c(op.c.dtype, op.n, op.m) {}
+          c(op.c.dtype, op.n, op.m) {
+        if (product.with_bias) {
+            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+            description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(op.bias.dtype));
+        }
+        point_at(op, product);
+    }
 };
 
-LtGemm::LtGemm(Workspace workspace) : workspace_(workspace) {
+LtGemm::LtGemm(Workspace workspace, ProductChoices* file) : workspace_(workspace), file_(file) {
     check(cublas_lt().Create(&handle_), "start");
 }
 
@@ -167,29 +201,26 @@ LtGemm::~LtGemm() {
     cublas_lt().Destroy(handle_);
 }
 
-LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
-    const Key key{op.form,
-                  op.m,
-                  op.n,
-                  op.k,
-                  op.a.dtype,
-                  op.b.dtype,
-                  op.c.dtype,
-                  has_scales_of_rows(op),
-                  with_bias,
-                  op.accumulate,
-                  alignment_of(op.a.data),
-                  alignment_of(op.b.data),
-                  alignment_of(op.c.data)};
-    std::unique_ptr<Choice>& choice = choices_[key];
-    if (choice) return *choice;
-    auto made = std::make_unique<Choice>(op, sides_of(op));
-    if (with_bias) {
-        made->description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-        made->description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(op.bias.dtype));
-        made->description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, op.bias.data);
-    }
-    if (is_scaled(op)) set_scales(op, key.by_rows, made->description);
+Product LtGemm::product_of(const Gemm& op) const {
+    return {op.form,
+            op.m,
+            op.n,
+            op.k,
+            op.a.dtype,
+            op.b.dtype,
+            op.c.dtype,
+            has_scales_of_rows(op),
+            is_added_within(op),
+            op.accumulate,
+            alignment_of(op.a.data),
+            alignment_of(op.b.data),
+            alignment_of(op.c.data),
+            workspace_.bytes};
+}
+
+// As the heuristics order them, by the time that they expect; at least one.
+std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Gemm& op, const Product& product,
+                                                 const Choice& choice, int most) const {
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                    static_cast<std::uint64_t>(workspace_.bytes));
@@ -197,48 +228,128 @@ LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
     preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                    std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                   static_cast<std::uint32_t>(key.alignment_b));
+                   static_cast<std::uint32_t>(product.alignment_b));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                   static_cast<std::uint32_t>(key.alignment_a));
+                   static_cast<std::uint32_t>(product.alignment_a));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                   static_cast<std::uint32_t>(key.alignment_c));
+                   static_cast<std::uint32_t>(product.alignment_c));
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                   static_cast<std::uint32_t>(key.alignment_c));
-    cublasLtMatmulHeuristicResult_t found{};
+                   static_cast<std::uint32_t>(product.alignment_c));
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
-    check(cublas_lt().MatmulAlgoGetHeuristic(handle_, made->description.handle, made->b.handle,
-                                             made->a.handle, made->c.handle, made->c.handle,
-                                             preference.handle, 1, &found, &count),
+    check(cublas_lt().MatmulAlgoGetHeuristic(handle_, choice.description.handle, choice.b.handle,
+                                             choice.a.handle, choice.c.handle, choice.c.handle,
+                                             preference.handle, most, found.data(), &count),
           text_of(op));
-    if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
-        throw DeviceError("cuBLASLt has no algorithm for a " + text_of(op) + " in " +
-                          std::to_string(workspace_.bytes) + " bytes of workspace");
-    made->algorithm = found.algo;
+    found.resize(static_cast<std::size_t>(count));
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (const cublasLtMatmulHeuristicResult_t& result : found)
+        if (result.state == CUBLAS_STATUS_SUCCESS &&
+            result.workspaceSize <= static_cast<std::size_t>(workspace_.bytes))
+            algorithms.push_back(result.algo);
+    if (algorithms.empty()) throw_without(op);
+    return algorithms;
+}
+
+void LtGemm::throw_without(const Gemm& op) const {
+    throw DeviceError("cuBLASLt has no algorithm for a " + text_of(op) + " in " +
+                      std::to_string(workspace_.bytes) + " bytes of workspace");
+}
+
+LtGemm::Choice& LtGemm::choice_for(const Gemm& op) {
+    const Product product = product_of(op);
+    std::unique_ptr<Choice>& choice = choices_[product];
+    if (choice) {
+        choice->point_at(op, product);
+        return *choice;
+    }
+    auto made = std::make_unique<Choice>(op, product);
+    made->algorithm = search(op, product, *made, 1).front();
     choice = std::move(made);
     return *choice;
+}
+
+void LtGemm::prepare(const Gemm& op, cudaStream_t stream) {
+    if (op.m == 0 || op.n == 0) return;
+    const Product product = product_of(op);
+    if (choices_.contains(product)) return;
+    auto made = std::make_unique<Choice>(op, product);
+    made->algorithm = file_ != nullptr ? find_or_time(op, product, *made, stream)
+                                       : search(op, product, *made, 1).front();
+    choices_[product] = std::move(made);
+}
+
+cublasLtMatmulAlgo_t LtGemm::find_or_time(const Gemm& op, const Product& product,
+                                          const Choice& choice, cudaStream_t stream) {
+    const ProductChoice* known = file_->find(product);
+    if (known == nullptr) known = &file_->settle(product, time(op, product, choice, stream));
+    static_assert(sizeof known->algorithm == sizeof(cublasLtMatmulAlgo_t));
+    const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(known->algorithm);
+    require_sound(op, choice, algorithm);
+    return algorithm;
+}
+
+// What stands in a file may have been written by anybody.
+void LtGemm::require_sound(const Gemm& op, const Choice& choice,
+                           const cublasLtMatmulAlgo_t& algorithm) const {
+    cublasLtMatmulHeuristicResult_t needs{};
+    const cublasStatus_t answer = cublas_lt().MatmulAlgoCheck(
+        handle_, choice.description.handle, choice.b.handle, choice.a.handle, choice.c.handle,
+        choice.c.handle, &algorithm, &needs);
+    const bool fits = needs.workspaceSize <= static_cast<std::size_t>(workspace_.bytes);
+    if (answer == CUBLAS_STATUS_SUCCESS && fits) return;
+    throw DeviceError(file_->path() + ": has an algorithm for a " + text_of(op) + " that " +
+                      (answer == CUBLAS_STATUS_SUCCESS ? "needs more workspace than there is"
+                                                       : std::string("cuBLASLt refuses: ") +
+                                                             cublas_lt().GetStatusString(answer)));
+}
+
+// On the memory of the step, in which afterwards is what was there before.
+ProductChoice LtGemm::time(const Gemm& op, const Product& product, const Choice& choice,
+                           cudaStream_t stream) const {
+    constexpr int kMost = 16;
+    const auto algorithms = search(op, product, choice, kMost);
+    BorrowedMemory a(op.a.data, bytes_of(op.a, op.m, op.k), stream);
+    BorrowedMemory b(op.b.data, bytes_of(op.b, op.n, op.k), stream);
+    BorrowedMemory c(op.c.data, bytes_of(op.c, op.m, op.n), stream);
+    a.fill(static_cast<std::size_t>(plan::size_bytes(op.a.dtype)));
+    b.fill(static_cast<std::size_t>(plan::size_bytes(op.b.dtype)));
+    const std::vector<double> us = time_in_turn(
+        algorithms.size(),
+        [&](std::size_t i) {
+            if (launch(op, choice, algorithms[i], stream) == CUBLAS_STATUS_SUCCESS) return true;
+            cudaGetLastError();  // so that the next call is not blamed for it
+            return false;
+        },
+        stream);
+    c.put_back();
+    b.put_back();
+    a.put_back();
+    const auto fastest = std::min_element(us.begin(), us.end());
+    if (!std::isfinite(*fastest)) throw_without(op);
+    const auto first =
+        std::find_if(us.begin(), us.end(), [](double t) { return std::isfinite(t); });
+    return {std::bit_cast<std::array<std::byte, sizeof(cublasLtMatmulAlgo_t)>>(
+                algorithms[static_cast<std::size_t>(fastest - us.begin())]),
+            *fastest, *first};
+}
+
+cublasStatus_t LtGemm::launch(const Gemm& op, const Choice& choice,
+                              const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const {
+    const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
+    return cublas_lt().Matmul(
+        handle_, choice.description.handle, &factor, op.b.data, choice.b.handle, op.a.data,
+        choice.a.handle, &kept, op.c.data, choice.c.handle, op.c.data, choice.c.handle, &algorithm,
+        workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream);
 }
 
 void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     if (op.m == 0 || op.n == 0) return;
     ORRERY_CHECK(op.k > 0, "a product sums over something");
     ORRERY_CHECK(op.a_stride == 0 && op.b_stride == 0, "rows that follow one another");
-    // cuBLASLt adds a bias of the result's type; one of another is added behind, before which an
-    // fp32 result has not been rounded.
-    const bool with_bias = op.bias && op.bias.dtype == op.c.dtype;
-    ORRERY_CHECK(!op.bias || with_bias || op.c.dtype == plan::DType::fp32,
-                 "a bias of another type than a 16-bit result");
-    Choice& choice = choice_for(op, with_bias);
-    if (with_bias)
-        choice.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                               static_cast<const void*>(op.bias.data));
-    if (is_scaled(op)) set_scales(op, has_scales_of_rows(op), choice.description);
-    const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
-    check(cublas_lt().Matmul(handle_, choice.description.handle, &factor, op.b.data,
-                             choice.b.handle, op.a.data, choice.a.handle, &kept, op.c.data,
-                             choice.c.handle, op.c.data, choice.c.handle, &choice.algorithm,
-                             workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream),
-          text_of(op));
-    if (op.bias && !with_bias) add_bias(op, stream);
+    const Choice& choice = choice_for(op);
+    check(launch(op, choice, choice.algorithm, stream), text_of(op));
+    if (op.bias && !is_added_within(op)) add_bias(op, stream);
 }
 
 void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {
@@ -247,7 +358,7 @@ void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {
     Gemm tiles = op;
     std::int64_t& rows = op.form == GemmForm::weight_gradient ? tiles.k : tiles.m;
     rows = (rows + kTile - 1) / kTile * kTile;
-    const Choice& choice = choice_for(tiles, false);
+    const Choice& choice = choice_for(tiles);
     const Sides sides = sides_of(op);
     const Layout a(op.a.dtype, sides.a_rows, sides.a_columns);
     const Layout b(op.b.dtype, sides.b_rows, sides.b_columns);

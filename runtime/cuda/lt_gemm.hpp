@@ -1,17 +1,19 @@
-// Products by cuBLASLt. What it chose for a shape is kept: the search costs more than many
-// products. Sums are in fp32 (fp32 operands without TF32). cuBLASLt's own choice is whether a
-// product is rounded to a 16-bit result's type before a bias, or what was there, is added (seen
-// with 13.1 on an H100). One thread at a time.
+// Products by cuBLASLt. What was chosen for a shape is kept: the search costs more than many
+// products. Without a file of choices it is what cuBLASLt's heuristics put first, with one the
+// algorithm that was fastest when it was timed (product_choices.hpp); but where only a step knows
+// how many rows there are, it is always the heuristics'. Sums are in fp32 (fp32 operands without
+// TF32). cuBLASLt's own choice is whether a product is rounded to a 16-bit result's type before a
+// bias, or what was there, is added (seen with 13.1 on an H100). One thread at a time.
 #pragma once
 
 #include <cublasLt.h>
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
-#include "runtime/kernels/requests.hpp"
+#include "runtime/cuda/product_choices.hpp"
 
 namespace orrery::runtime::cuda {
 
@@ -23,10 +25,15 @@ struct Workspace {
 
 class LtGemm {
   public:
-    explicit LtGemm(Workspace workspace);
+    // `file`: null: there is none; else it must outlive the object.
+    LtGemm(Workspace workspace, ProductChoices* file);
     ~LtGemm();
     LtGemm(const LtGemm&) = delete;
     LtGemm& operator=(const LtGemm&) = delete;
+
+    // Kernels::prepare: takes the product's algorithm from the file, or times some where the file
+    // has none for it. What the operands hold is put back.
+    void prepare(const Gemm& op, cudaStream_t stream);
 
     void perform(const Gemm& op, cudaStream_t stream);
     // Of rows whose number is another each time: m, or k of a weight gradient. The algorithm is
@@ -34,23 +41,26 @@ class LtGemm {
     void perform_rows(const Gemm& op, cudaStream_t stream);
 
   private:
-    // All that a choice depends on. Alignments are of pointers, in bytes.
-    struct Key {
-        GemmForm form;
-        std::int64_t m, n, k;
-        plan::DType a, b, result;
-        bool by_rows;  // scales of eight bits
-        bool with_bias, accumulate;
-        std::int64_t alignment_a, alignment_b, alignment_c;
-        auto operator<=>(const Key&) const = default;
-    };
     struct Choice;
 
-    Choice& choice_for(const Gemm& op, bool with_bias);
+    Product product_of(const Gemm& op) const;
+    Choice& choice_for(const Gemm& op);
+    std::vector<cublasLtMatmulAlgo_t> search(const Gemm& op, const Product& product,
+                                             const Choice& choice, int most) const;
+    cublasLtMatmulAlgo_t find_or_time(const Gemm& op, const Product& product, const Choice& choice,
+                                      cudaStream_t stream);
+    ProductChoice time(const Gemm& op, const Product& product, const Choice& choice,
+                       cudaStream_t stream) const;
+    void require_sound(const Gemm& op, const Choice& choice,
+                       const cublasLtMatmulAlgo_t& algorithm) const;
+    [[noreturn]] void throw_without(const Gemm& op) const;  // an algorithm
+    cublasStatus_t launch(const Gemm& op, const Choice& choice,
+                          const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
 
     Workspace workspace_;
+    ProductChoices* file_;
     cublasLtHandle_t handle_ = nullptr;
-    std::map<Key, std::unique_ptr<Choice>> choices_;
+    std::map<Product, std::unique_ptr<Choice>> choices_;
 };
 
 }  // namespace orrery::runtime::cuda

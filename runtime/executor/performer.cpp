@@ -6,6 +6,28 @@
 #include "plan/ops/positions.hpp"
 
 namespace orrery::runtime {
+namespace {
+
+// What an op would launch is prepared, by its stream's kernels.
+class Preparation final : public Kernels {
+  public:
+    struct NeedsStep {};  // thrown where the host asks for what a step computes
+
+    explicit Preparation(Kernels& kernels) : kernels_(kernels) {}
+
+    void launch(const KernelRequest& request) override { kernels_.prepare(request); }
+    void bring(std::span<const std::int32_t>, void*) override {}
+    void copy(const void*, void*, std::int64_t) override {}
+    const std::int32_t* fetch(std::span<const std::int32_t>) override { throw NeedsStep{}; }
+    const double* keep(std::span<const double>) override {
+        ORRERY_CHECK(false, "what requests share is kept when a performer is made");
+    }
+
+  private:
+    Kernels& kernels_;
+};
+
+}  // namespace
 
 Performer::Performer(const BoundProgram& program, Communicator& communicator, std::byte* arena,
                      Kernels& kernels)
@@ -55,6 +77,19 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
     } else {
         compute(call);
     }
+}
+
+void Performer::prepare(const BoundOp& bound, Kernels& kernels) {
+    if (plan::is_communication(bound.op->kind()) || plan::is_copy(bound.op->kind())) return;
+    const StepInputs no_step;
+    Preparation preparation(kernels);
+    const bool counts = std::exchange(counts_experts_, false);
+    try {
+        compute({bound, no_step, preparation});
+    } catch (const Preparation::NeedsStep&) {
+        // what it launches from here on is known when it runs
+    }
+    counts_experts_ = counts;
 }
 
 void Performer::compute(const Call& call) {

@@ -31,6 +31,10 @@ class Performer {
     // same). Of the kernels, those of the op's stream.
     void perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels);
 
+    // Has `kernels` prepare what a compute op will launch, as far as no step has to be known for
+    // that: counts that are computed on the way are not there yet. Launches nothing.
+    void prepare(const BoundOp& bound, Kernels& kernels);
+
     // From now on adds up what route counts in forward passes; where kernels are performed when
     // they are called, in memory of the host's.
     void count_experts() { counts_experts_ = true; }

@@ -24,6 +24,11 @@ class Kernels {
     ORRERY_KERNELS(ORRERY_LAUNCH)
 #undef ORRERY_LAUNCH
 
+    // What will be launched in the steps to come, and with what memory: where there is a choice of
+    // how to perform it, it is made now. Before the first step, while nothing is performed; but for
+    // scratch of the kernels' own, memory is afterwards as it was. The same may come again.
+    virtual void prepare(const KernelRequest& /*request*/) {}
+
     // From the host's memory, which stays as it is until the step has ended, to the device's.
     virtual void bring(std::span<const std::int32_t> from, void* to) = 0;
 

@@ -11,6 +11,7 @@
 
 #include "runtime/launch/connect_ranks.hpp"
 #include "runtime/launch/thread_planes.hpp"
+#include "runtime/train/agreement.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -52,7 +53,11 @@ class StreamSeat final : public RankSeat {
         driver_ = source_.driver(device_);
         StreamOptions options = options_.streams;
         options.offload_path = offload_path;
-        return std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
+        auto device = std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
+        device->prepare();
+        if (const std::string choices = driver_->choices_id(); !choices.empty())
+            require_agreement(plane_, {{"/run/product_choices", "the file with id " + choices}});
+        return device;
     }
 
   private:

@@ -56,6 +56,9 @@ class StreamDevice final : public Device, private StepParts {
                  const StreamOptions& options, FlightRecorder* recorder);
     ~StreamDevice() override;
 
+    // Before the first step: has the kernels prepare what the programs of all turns will launch.
+    void prepare();
+
     void run(const StepInputs& inputs) override;
     void await_all_but(std::int64_t steps) override;
     void when_ended(std::function<void(const StepInputs&)> tell) override;

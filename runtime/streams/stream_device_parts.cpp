@@ -134,6 +134,18 @@ void StreamDevice::make_walks() {
     }
 }
 
+void StreamDevice::prepare() {
+    const auto prepare_program = [this](const BoundProgram& program) {
+        for (const BoundOp& bound : program.ops) {
+            Queue& queue = queue_of(*bound.op);
+            queue.performer->prepare(bound, *queue.kernels);
+        }
+    };
+    for (std::int64_t turn = 0; turn < program_.turns(); ++turn)
+        prepare_program(program_.of_step(turn));
+    if (const auto& amendment = program_.validation.amendment) prepare_program(*amendment);
+}
+
 void StreamDevice::make_watches() {
     if (options_.delay_seed != 0)
         watches_.push_back(std::make_unique<RandomDelays>(options_.delay_seed));

@@ -115,6 +115,10 @@ class StreamDriver {
     // Kernels that go into `stream`, with `workspace` bytes of scratch for products (the plan's).
     virtual std::unique_ptr<Kernels> kernels(Stream stream, std::byte* workspace,
                                              std::int64_t workspace_bytes) = 0;
+
+    // Of the file that kernels prepare by, which must be one for all ranks: what tells it from
+    // others. Empty: there is none.
+    virtual std::string choices_id() const { return {}; }
 };
 
 }  // namespace orrery::runtime

@@ -131,8 +131,9 @@ struct ByCudnn {
     std::int64_t searches, forward, backward;
     bool operator==(const ByCudnn&) const = default;
 };
-ByCudnn attended(const AttentionCase& a, bool any_order, int times = 1) {
-    const auto driver = make_cuda_driver(0);
+ByCudnn attended(const AttentionCase& a, bool any_order, int times = 1,
+                 const CudaSettings& settings = {}) {
+    const auto driver = make_cuda_driver(0, settings);
     World world(*driver, DType::bf16, false);
     const emulation::DnnCalls before = emulation::dnn_calls();
     ByCudnn counted{};
@@ -160,6 +161,38 @@ TEST(EmulatedKernels, AttendByCudnnWhatItsGraphsCanSay) {
     EXPECT_EQ(attended({shape, 0, false, 0.25}, true), (ByCudnn{0, 0, 0}));
     EXPECT_EQ(attended({shape, 0, false, 0, 0.7}, true), (ByCudnn{0, 0, 0}));
     EXPECT_EQ(attended({shape, 0, false, 0, 0, true}, true), (ByCudnn{0, 0, 0}));
+}
+
+TEST(EmulatedKernels, AttendByThemselvesWhereTheRunSaysSo) {
+    const WithCudnn there;
+    CudaSettings settings;
+    settings.cudnn = false;
+    EXPECT_EQ(attended({{1, 20, 2, 1, 16}}, true, 1, settings), (ByCudnn{0, 0, 0}));
+}
+
+TEST(EmulatedKernels, LookForEnginesBeforeTheyAreNeeded) {
+    const WithCudnn there;
+    const auto driver = make_cuda_driver(0);
+    const auto kernels =
+        driver->kernels(driver->create_stream(StreamUse::compute), driver->allocate(256), 256);
+    const AttentionShape shape{1, 4, 2, 1, 8};
+    const auto memory = [&](DType dtype, std::int64_t elements) {
+        return Buffer{driver->allocate(elements * plan::size_bytes(dtype)), dtype};
+    };
+    const Attention op{shape,
+                       {},
+                       {},
+                       0.3,
+                       memory(DType::bf16, 4 * shape.qkv_width()),
+                       memory(DType::bf16, 4 * shape.context_width()),
+                       memory(DType::fp32, 4 * shape.heads)};
+    const emulation::DnnCalls before = emulation::dnn_calls();
+    kernels->prepare(op);
+    EXPECT_EQ(emulation::dnn_calls().searches, before.searches + 1);
+    EXPECT_EQ(emulation::dnn_calls().performed, before.performed);
+    kernels->launch(op);
+    EXPECT_EQ(emulation::dnn_calls().searches, before.searches + 1);
+    EXPECT_EQ(emulation::dnn_calls().performed, before.performed + 1);
 }
 
 // An engine that asks for more than there is is left for the next one, or for Orrery's kernels.

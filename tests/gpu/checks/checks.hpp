@@ -38,9 +38,10 @@ void check_eight_bits(World& world);
 struct Check {
     const char* name;
     void (*run)(World&);
+    bool by_cudnn = false;  // some of it, where that is there
 };
 inline constexpr std::array kChecks = {Check{"products", check_products},
-                                       Check{"attention", check_attention},
+                                       Check{"attention", check_attention, true},
                                        Check{"unfused_attention", check_unfused_attention},
                                        Check{"elementwise", check_elementwise},
                                        Check{"dropout", check_dropout},

@@ -2,8 +2,10 @@
 // documentation says a call computes, sums in fp32. Tests that the backend asks for what it means.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "tests/gpu/emulation/cuda_runtime.h"
 
@@ -45,13 +47,46 @@ using cublasLtHandle_t = struct EmulatedLt*;
 using cublasLtMatrixLayout_t = struct EmulatedLayout*;
 using cublasLtMatmulDesc_t = struct EmulatedDescription*;
 using cublasLtMatmulPreference_t = struct EmulatedPreference*;
-struct cublasLtMatmulAlgo_t {};
+struct cublasLtMatmulAlgo_t {
+    std::uint64_t data[8];  // the first says which
+};
 struct cublasLtMatmulHeuristicResult_t {
     cublasLtMatmulAlgo_t algo;
+    std::size_t workspaceSize = 0;
     cublasStatus_t state = CUBLAS_STATUS_SUCCESS;
 };
 
+// In the order in which they are found. Those that a backend must not choose claim to be fastest.
+namespace emulation {
+
+enum Algorithm : std::uint64_t {
+    kFirst,
+    kWithMoreWorkspace,  // than there may be
+    kNotLaunched,        // what asks for it is told that it is not supported
+    kNotFound,           // found with another status than success
+    kFaster,             // sums from the other end: other bits
+    kSlowest,
+    kAlgorithms
+};
+
+// What the caller's thread has asked for, and how long what it asks for takes: a product by an
+// algorithm that has been launched so many times before on this thread.
+struct Products {
+    std::int64_t searches = 0, several_searched = 0;  // of them those for more than one algorithm
+    std::array<std::int64_t, kAlgorithms> launches{};
+    std::int64_t wrong_launches = 0;  // of what the search said was none
+    std::function<double(std::uint64_t algorithm, std::int64_t before)> ms =
+        [](std::uint64_t algorithm, std::int64_t) {
+            return std::array{8.0, 1.0, 1.0, 1.0, 4.0, 9.0}[algorithm];
+        };
+    std::size_t version = 130100;
+};
+Products& products();
+
+}  // namespace emulation
+
 const char* cublasLtGetStatusString(cublasStatus_t status);
+std::size_t cublasLtGetVersion();
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
@@ -75,6 +110,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t* found, int* count);
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* needs);
 // d = alpha·op(a)·op(b) + beta·c, + bias over the rows of d. Numbers of eight bits as on Hopper:
 // rows of a by columns of b alone, in whole 16 bytes.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,

@@ -44,7 +44,10 @@ inline cudaError_t cudaGetLastError() {
 }
 
 using cudaStream_t = struct CUstream_st*;
-using cudaEvent_t = struct CUevent_st*;
+struct CUevent_st {
+    double at_ms = 0;
+};
+using cudaEvent_t = CUevent_st*;
 
 // ---- in kernels ----
 namespace emulation {
@@ -61,6 +64,9 @@ void next_turn();
 
 // Instructions of tensor cores so far, of one thread each; bytes of shared memory of a block.
 inline thread_local std::int64_t tensor_core_products = 0;
+// Time of the device: products take some (cublasLt.h), all else takes none.
+inline thread_local double clock_ms = 0;
+inline thread_local const char* device_name = "Emulated";
 void set_most_shared(std::size_t bytes);
 std::size_t most_shared();
 
@@ -163,7 +169,8 @@ inline cudaError_t cudaFreeHost(void* memory) {
     return cudaSuccess;
 }
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-    *memory = std::malloc(bytes);
+    constexpr std::size_t kAlignment = 256;  // as CUDA promises
+    *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
@@ -202,6 +209,16 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
     *count = 1;
     return cudaSuccess;
 }
+struct cudaDeviceProp {
+    char name[256];
+    int major, minor;
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+    std::strncpy(properties->name, emulation::device_name, sizeof properties->name - 1);
+    properties->major = 9;
+    properties->minor = 0;
+    return cudaSuccess;
+}
 inline cudaError_t cudaSetDevice(int device) {
     return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -225,19 +242,21 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
     return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-    *event = nullptr;
+    *event = new CUevent_st;
     return cudaSuccess;
 }
-inline cudaError_t cudaEventDestroy(cudaEvent_t) {
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    delete event;
     return cudaSuccess;
 }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    event->at_ms = emulation::clock_ms;
     return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) {
     return cudaSuccess;
 }
-inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-    *milliseconds = 0;
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+    *milliseconds = static_cast<float>(to->at_ms - from->at_ms);
     return cudaSuccess;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -55,7 +56,31 @@ struct Operand {
     }
 };
 
+// More than any plan has room for.
+constexpr std::size_t kTooMuchWorkspace = std::size_t{1} << 40;
+
+cublasLtMatmulHeuristicResult_t found_as(std::uint64_t algorithm) {
+    cublasLtMatmulHeuristicResult_t found{};
+    found.algo.data[0] = algorithm;
+    if (algorithm == emulation::kWithMoreWorkspace) found.workspaceSize = kTooMuchWorkspace;
+    if (algorithm == emulation::kNotFound) found.state = CUBLAS_STATUS_NOT_SUPPORTED;
+    return found;
+}
+
 }  // namespace
+
+namespace emulation {
+
+Products& products() {
+    thread_local Products of_thread;
+    return of_thread;
+}
+
+}  // namespace emulation
+
+std::size_t cublasLtGetVersion() {
+    return emulation::products().version;
+}
 
 const char* cublasLtGetStatusString(cublasStatus_t) {
     return "emulated";
@@ -148,19 +173,39 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int requested,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
-    *found = {};
-    *count = 1;
+    ++emulation::products().searches;
+    if (requested > 1) ++emulation::products().several_searched;
+    *count = std::min(requested, static_cast<int>(emulation::kAlgorithms));
+    for (int i = 0; i < *count; ++i)
+        found[i] = found_as(static_cast<std::uint64_t>(i));
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* needs) {
+    if (algorithm->data[0] >= emulation::kAlgorithms) return CUBLAS_STATUS_INVALID_VALUE;
+    *needs = found_as(algorithm->data[0]);
+    return needs->state;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
                               cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
                               cublasLtMatrixLayout_t layout_c, void* d,
-                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t) {
+                              cublasLtMatrixLayout_t layout_d,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t bytes,
+                              cudaStream_t) {
+    const std::uint64_t which = algorithm->data[0];
+    if (which == emulation::kNotLaunched) return CUBLAS_STATUS_NOT_SUPPORTED;
+    emulation::Products& asked = emulation::products();
+    const cublasLtMatmulHeuristicResult_t needs = found_as(which);
+    if (needs.state != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > bytes) ++asked.wrong_launches;
+    emulation::clock_ms += asked.ms(which, asked.launches.at(which)++);
     const Operand left{buffer(a, layout_a->type), *layout_a, description->of_a};
     const Operand right{buffer(b, layout_b->type), *layout_b, description->of_b};
     const Operand before{buffer(c, layout_c->type), *layout_c, CUBLAS_OP_N};
@@ -181,8 +226,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     for (std::int64_t column = 0; column < layout_d->columns; ++column)
         for (std::int64_t row = 0; row < layout_d->rows; ++row) {
             float sum = 0;
-            for (std::int64_t k = 0; k < left.columns(); ++k)
+            for (std::int64_t i = 0; i < left.columns(); ++i) {
+                const std::int64_t k = which == emulation::kFaster ? left.columns() - 1 - i : i;
                 sum = std::fma(left.at(row, k), right.at(k, column), sum);
+            }
             sum *= scale * scale_of(description->a_scale, description->a_mode, row) *
                    scale_of(description->b_scale, description->b_mode, column);
             if (kept != 0) sum += kept * before.at(row, column);

@@ -55,8 +55,10 @@ struct Summary {
     }
 };
 
-void check_kernels(const Check& check, DType dtype, Summary& summary) {
-    const auto driver = make_cuda_driver(0);
+void check_kernels(const Check& check, DType dtype, bool cudnn, Summary& summary) {
+    CudaSettings settings;
+    settings.cudnn = cudnn;
+    const auto driver = make_cuda_driver(0, settings);
     World world(*driver, dtype, true);
     try {
         check.run(world);
@@ -64,7 +66,9 @@ void check_kernels(const Check& check, DType dtype, Summary& summary) {
         summary.note_failed(check.name, dtype, error);
     }
     for (const Finding& finding : world.findings()) {
-        std::cout << line_of(finding).dump() << '\n';
+        nlohmann::ordered_json line = line_of(finding);
+        if (check.by_cudnn) line["cudnn"] = cudnn;
+        std::cout << line.dump() << '\n';
         ++summary.outputs;
         if (!finding.right()) ++summary.wrong;
     }
@@ -80,7 +84,8 @@ nlohmann::ordered_json line_of(const GradientFinding& finding) {
 }
 
 void check_steps(DType dtype, const std::string& scenarios, Summary& summary) {
-    const DriverSource devices{cuda_devices(), make_cuda_driver, make_nccl_driver};
+    const DriverSource devices{cuda_devices(), [](int device) { return make_cuda_driver(device); },
+                               make_nccl_driver};
     for (const GradientFinding& finding : check_whole_steps(devices, dtype, scenarios)) {
         std::cout << line_of(finding).dump() << '\n';
         ++summary.outputs;
@@ -109,7 +114,10 @@ int main(int argc, char** argv) {
         cuda_devices();
         for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
             for (const Check& check : kChecks)
-                if (is_asked_for(check.name)) check_kernels(check, dtype, summary);
+                if (is_asked_for(check.name)) {
+                    check_kernels(check, dtype, false, summary);
+                    if (check.by_cudnn) check_kernels(check, dtype, true, summary);
+                }
             if (is_asked_for(kWholeSteps)) check_steps(dtype, argv[1], summary);
         }
         for (const std::string& name : unknown)
