@@ -49,6 +49,7 @@ struct Dims {
     bool sequence_parallel = false;
     bool keeps_gathered = false;  // what it gathers for products is kept for backward
     bool composed_norms = false;
+    bool split_experts = false;          // ExpertBiases::split
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products
     Lora lora;                           // beside the layers' linears

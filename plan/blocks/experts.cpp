@@ -92,13 +92,20 @@ class ExpertWriter {
         TensorId f1 =
             w_.grouped_product("experts fc1", "experts_fc1", received.rows, first, counted);
         if (expert.bias) f1 = biased("experts.fc1", "experts_fc1_biased", f1, up_bias, -1);
-        const TensorId f2 = w_.activation("experts_activated", room, ffn);
+        TensorId f2 = w_.activation("experts_activated", room, ffn);
         const LayerModule around = w_.begin_module(LayerModule::mlp_activation);
-        std::vector<TensorId> activated = {f1, received.weights, counts_};
-        if (mlp_.weighs_inputs) activated.erase(activated.begin() + 1);
-        w_.op(ExpertActivate{rows(), room, ffn, function_of(expert), expert.limit,
-                             !mlp_.weighs_inputs},
+        const bool weighs_apart = d_.split_experts && !expert.gated() && !mlp_.weighs_inputs;
+        const bool weighs = !mlp_.weighs_inputs && !weighs_apart;
+        std::vector<TensorId> activated = {f1, counts_};
+        if (weighs) activated.insert(activated.begin() + 1, received.weights);
+        w_.op(ExpertActivate{rows(), room, ffn, function_of(expert), expert.limit, weighs},
               name_of(expert.activation), std::move(activated), {f2});
+        if (weighs_apart) {
+            const TensorId weighed = w_.activation("experts_weighed", room, ffn);
+            w_.op(WeighRows{rows(), room, ffn}, "weigh", {f2, received.weights, counts_},
+                  {weighed});
+            f2 = weighed;
+        }
         w_.end_module(around);
         const TensorId second = w_.matrix("experts.fc2", std::move(down));
         TensorId made = w_.grouped_product("experts fc2", "experts_fc2", f2, second, counted);

@@ -31,7 +31,7 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::expert_biases>(
             "expert_biases",
             "A rank's experts: one kernel for all, or the host launches each one's, and single "
-            "operations add its biases"),
+            "operations add its biases and weigh activations without a gate"),
         choice<&Framework::count_readings>(
             "count_readings",
             "The host waits to read how many rows came to experts: never, once a forward pass, or "

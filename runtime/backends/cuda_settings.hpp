@@ -9,7 +9,7 @@ struct CudaSettings {
     // The file of the algorithms that products were fastest with (run.product_choices), read and
     // made when a driver is: throws StorageError and DataError. Empty: cuBLASLt's heuristics
     // choose.
-    std::string product_choices;
+    std::string product_choices = {};
     bool cudnn = true;  // performs the attention that it has an engine for, where it is there
 };
 

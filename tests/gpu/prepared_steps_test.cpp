@@ -67,7 +67,7 @@ struct PreparedSteps : testing::Test {
             products().ms = [algorithm](std::uint64_t timed, std::int64_t) {
                 return timed == algorithm ? 1.0 : 2.0;
             };
-            return make_cuda_driver(0, file);
+            return make_cuda_driver(0, {file});
         };
     }
 };
@@ -101,7 +101,7 @@ TEST_F(PreparedSteps, SearchForNoProductWithinAStep) {
                 const std::lock_guard lock(mutex);
                 searches[std::this_thread::get_id()].push_back(products().searches);
             };
-            train([&](int) { return make_cuda_driver(0, choices); }, layout, options);
+            train([&](int) { return make_cuda_driver(0, {choices}); }, layout, options);
             EXPECT_FALSE(searches.empty());
             for (const auto& [rank, before] : searches) {
                 ASSERT_EQ(before.size(), 3U);
@@ -147,7 +147,7 @@ TEST_F(PreparedSteps, HaveTheSameBitsInEveryRunWithOneFile) {
 
 TEST_F(PreparedSteps, DoNotBeginWhereRanksHaveFilesOfTheirOwn) {
     try {
-        train([&](int rank) { return make_cuda_driver(0, file + std::to_string(rank)); }, kOnTwo);
+        train([&](int rank) { return make_cuda_driver(0, {file + std::to_string(rank)}); }, kOnTwo);
         ADD_FAILURE() << "has trained";
     } catch (const DisagreementError& error) {
         EXPECT_NE(std::string(error.what()).find(" in /run/product_choices: the file with id "),

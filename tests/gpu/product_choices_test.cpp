@@ -45,7 +45,7 @@ struct Rank {
     std::unique_ptr<Kernels> kernels;
 
     explicit Rank(const std::string& file = {})
-        : driver(make_cuda_driver(0, file)),
+        : driver(make_cuda_driver(0, {file})),
           memory(driver->allocate(kMemory + kWorkspace)),
           kernels(driver->kernels(driver->create_stream(StreamUse::compute), memory + kMemory,
                                   kWorkspace)) {}
@@ -274,7 +274,7 @@ TEST_F(ProductChoices, AreRefusedOfAFileThatIsNone) {
     for (const auto& [text, why] : broken) {
         write(file_, text);
         try {
-            make_cuda_driver(0, file_);
+            make_cuda_driver(0, {file_});
             ADD_FAILURE() << "taken: " << text;
         } catch (const DataError& error) {
             const std::string message = error.what();
@@ -303,7 +303,7 @@ TEST_F(ProductChoices, AreRefusedWhereCublasLtDoes) {
 }
 
 TEST_F(ProductChoices, NeedAFolderThatIsThere) {
-    EXPECT_THROW(make_cuda_driver(0, testing::TempDir() + "/nowhere/choices.json"), StorageError);
+    EXPECT_THROW(make_cuda_driver(0, {testing::TempDir() + "/nowhere/choices.json"}), StorageError);
 }
 
 TEST_F(ProductChoices, AreNotAddedToAFileThatWasReplaced) {

@@ -1,6 +1,6 @@
-// Mixtures of experts that are not Mixtral's: with biases and a clamped activation (gpt-oss), and
-// of weighed rows, beside layers that attend in chunks (Llama 4). Each layout trains the model of
-// one rank.
+// Mixtures of experts that are not Mixtral's: with biases and a clamped activation (gpt-oss), of
+// weighed rows, beside layers that attend in chunks (Llama 4), and without gates. Each layout
+// trains the model of one rank.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -21,6 +21,8 @@ const Sets& model_of(const std::string& family) {
                                 "model.moe_layers=[1,3]",       "model.no_rope_layers=[1,0,1,0]",
                                 "model.attention_chunk_size=8", "model.use_qk_norm=true",
                                 "model.floor_scale=4",          "model.attn_scale=0.25"};
+    static const Sets mixtral;
+    if (family == "ungated") return mixtral;
     return family == "gpt_oss" ? gpt_oss_model() : llama4;
 }
 
@@ -38,7 +40,10 @@ plan::Scenario scenario_of(const std::string& family, const Sets& where) {
     sets.insert(sets.end(), {"training.precision=fp64", "training.routing.balance_loss=0.1",
                              "training.routing.z_loss=0.01"});
     sets.insert(sets.end(), where.begin(), where.end());
-    return scenario(kMixtral, sets);
+    plan::Scenario s = scenario(kMixtral, sets);
+    if (family == "ungated")
+        std::get<plan::ExpertMlp>(s.model.layer().mlp).expert.activation = plan::Activation::gelu;
+    return s;
 }
 
 class ExpertFamilies : public testing::TestWithParam<Case> {};
@@ -75,6 +80,13 @@ std::vector<Case> cases() {
         {dp2, ep2, by_module, R"(recompute_modules=["layernorm","moe_act"])"});
     add("recomputed_experts", {tp2, sp, ep2, by_module, R"(recompute_modules=["moe"])"});
     add("recomputed_full", {dp2, ep2, "recompute=full"});
+    // Weighed by a kernel of its own.
+    const std::string apart = "training.expert_biases=split";
+    all.push_back({"ungated", layout("apart", {apart})});
+    all.push_back({"ungated", layout("spread_2_apart", {dp2, ep2, apart, "zero_stage=1"})});
+    all.push_back({"ungated", layout("recomputed_apart",
+                                     {pp2, dp2, ep2, by_module, R"(recompute_modules=["moe_act"])",
+                                      "schedule=zb-h1", apart})});
     all.push_back({"gpt_oss", layout("spread_2_ring", {"context_parallel=2", dp2, ep2})});
     all.push_back({"llama4", layout("split_2", {dp2, "expert_tensor_parallel=2"})});
     return all;

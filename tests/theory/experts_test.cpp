@@ -122,6 +122,27 @@ TEST(Experts, ParametersAndFlops) {
         3.0 * 2 * tokens * layers * (h * experts + 3 * h * ffn * chosen - 3 * h * dense_ffn));
 }
 
+// Where an activation has no gate and another kernel weighs it, its result is kept as well: the
+// weighing's gradients read it, while the second product's read what is weighed.
+TEST(Experts, KeepWhatAnotherKernelWeighs) {
+    const auto kept_of = [](Activation activation, ExpertBiases by) {
+        Scenario s = small_mixtral();
+        std::get<ExpertMlp>(s.model.layer().mlp).expert.activation = activation;
+        s.training.framework.expert_biases = by;
+        std::int64_t bytes = 0;
+        for (const Tensor& tensor : layer_block(build_plan(s)).tensors)
+            if (tensor.role == Role::stash) bytes += tensor.bytes();
+        return bytes;
+    };
+    const Dims dims = dims_of(small_mixtral());
+    const std::int64_t ffn = 32;
+    EXPECT_EQ(kept_of(Activation::gelu, ExpertBiases::split),
+              kept_of(Activation::gelu, ExpertBiases::kernels) +
+                  dims.expert_rows * ffn * size_bytes(dims.dtype));
+    EXPECT_EQ(kept_of(Activation::swiglu, ExpertBiases::split),
+              kept_of(Activation::swiglu, ExpertBiases::kernels));
+}
+
 // Every element of an expert's matrix is on as many ranks as an expert-data group has members.
 TEST(Experts, EveryElementIsHeldByOneExpertDataGroup) {
     for (const Spread& spread : kSpreads) {
