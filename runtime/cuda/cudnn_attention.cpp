@@ -255,8 +255,11 @@ CudnnGraph graph_of(const AttentionGraphKey& key) {
 }
 
 CudnnAttention::CudnnAttention(cudaStream_t stream) {
-    if (cudnn() == nullptr) return;
-    check(cudnn()->Create(&handle_), "start");
+    // Nothing needs it: where it does not start, either.
+    if (cudnn() == nullptr || cudnn()->Create(&handle_) != CUDNN_STATUS_SUCCESS) {
+        handle_ = nullptr;
+        return;
+    }
     check(cudnn()->SetStream(handle_, stream), "stream");
 }
 

@@ -26,6 +26,13 @@ std::int64_t count_of(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t a
     return count;
 }
 
+std::int64_t bytes_of(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t attribute) {
+    std::int64_t count = 0, bytes = 0;
+    check(library().BackendGetAttribute(of, attribute, CUDNN_TYPE_INT64, 1, &count, &bytes),
+          "workspace");
+    return bytes;
+}
+
 }  // namespace
 
 void check(cudnnStatus_t answer, const char* what) {
@@ -174,7 +181,7 @@ std::vector<CudnnEngine> engines_for(const CudnnGraph& graph, const CudnnTarget&
                     graph.operations().data());
     if (target.handle != nullptr)
         operations->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, target.handle);
-    operations->finish();
+    if (!operations->finished()) return {};  // this version knows no such graph
     CudnnDescriptor search(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     search.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations->handle());
     search.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
@@ -197,12 +204,9 @@ std::vector<CudnnEngine> engines_for(const CudnnGraph& graph, const CudnnTarget&
               "engines");
     while (static_cast<std::int64_t>(engines.size()) > count)
         engines.pop_back();
-    for (CudnnEngine& engine : engines) {
-        const cudnnBackendDescriptor_t of = engine.configuration.handle();
-        check(library().BackendGetAttribute(of, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
-                                            CUDNN_TYPE_INT64, 1, &count, &engine.workspace_bytes),
-              "workspace of an engine");
-    }
+    for (CudnnEngine& engine : engines)
+        engine.workspace_bytes =
+            bytes_of(engine.configuration.handle(), CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
     return engines;
 }
 
@@ -213,7 +217,10 @@ std::unique_ptr<CudnnPlan> CudnnPlan::of(CudnnGraph graph, cudnnHandle_t handle,
         CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
         plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.configuration.handle());
-        if (plan.finished())
+        if (!plan.finished()) continue;
+        // Compiled, it may ask for another one than was proposed.
+        engine.workspace_bytes = bytes_of(plan.handle(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+        if (engine.workspace_bytes <= most_workspace_bytes)
             return std::unique_ptr<CudnnPlan>(
                 new CudnnPlan(std::move(graph), std::move(engine), std::move(plan)));
     }

@@ -94,6 +94,7 @@ class WithCudnn {
     ~WithCudnn() {
         emulation::set_cudnn(false);
         emulation::set_engines({256});
+        emulation::set_workspace_growth(0);
     }
     WithCudnn(const WithCudnn&) = delete;
     WithCudnn& operator=(const WithCudnn&) = delete;
@@ -206,6 +207,11 @@ TEST(EmulatedKernels, AttendByEnginesThatHaveRoom) {
     EXPECT_EQ(attended(causal, true), (ByCudnn{2, 0, 0}));
     emulation::set_engines({});
     EXPECT_EQ(attended(causal, true), (ByCudnn{2, 0, 0}));
+    emulation::set_engines({256});
+    emulation::set_workspace_growth(too_much);
+    EXPECT_EQ(attended(causal, true), (ByCudnn{2, 0, 0}));
+    emulation::set_workspace_growth(256);
+    EXPECT_EQ(attended(causal, true), (ByCudnn{2, 1, 1}));
 }
 
 // A block of an RTX 4090 has 99 KiB: what does not fit is for the fp32 units, and right.

@@ -98,6 +98,7 @@ enum cudnnBackendAttributeName_t {
     CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
     CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
     CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+    CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
     CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
     CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
     CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
@@ -132,6 +133,8 @@ namespace emulation {
 void set_cudnn(bool there);
 // Workspace of the engines that are proposed, best first; none: no graph is supported.
 void set_engines(std::initializer_list<std::int64_t> workspace_bytes);
+// What engines ask for besides, once they are compiled.
+void set_workspace_growth(std::int64_t bytes);
 struct DnnCalls {
     std::int64_t searches = 0, performed = 0;
 };

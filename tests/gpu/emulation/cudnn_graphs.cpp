@@ -34,6 +34,7 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
 // Tests set them while nothing runs; ranks are threads.
 bool there = false;
 std::vector<std::int64_t> engines = {256};
+std::int64_t growth = 0;
 std::atomic<std::int64_t> searches = 0, performed = 0;
 
 }  // namespace
@@ -255,6 +256,12 @@ void perform(const EmulatedNode& operation, Values& values) {
     }
 }
 
+std::int64_t workspace_of(const EmulatedNode& plan) {
+    return plan.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+               ->get<std::int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) +
+           growth;
+}
+
 }  // namespace
 
 namespace emulation {
@@ -265,6 +272,10 @@ void set_cudnn(bool is_there) {
 
 void set_engines(std::initializer_list<std::int64_t> workspace_bytes) {
     engines = workspace_bytes;
+}
+
+void set_workspace_growth(std::int64_t bytes) {
+    growth = bytes;
 }
 
 DnnCalls dnn_calls() {
@@ -330,6 +341,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
         return CUDNN_STATUS_SUCCESS;
     }
     *count = 1;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+        const std::int64_t bytes = workspace_of(*descriptor);
+        std::memcpy(values, &bytes, sizeof bytes);
+        return CUDNN_STATUS_SUCCESS;
+    }
     const std::vector<std::byte>& found = descriptor->attributes.at(name);
     std::memcpy(values, found.data(), found.size());
     return CUDNN_STATUS_SUCCESS;
@@ -345,9 +361,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
     const EmulatedNode& engine = *plan->node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const EmulatedNode& graph = *engine.node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-    const auto workspace = engine.get<std::int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
     std::memset(pack->get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE), 0xFF,
-                static_cast<std::size_t>(workspace));
+                static_cast<std::size_t>(workspace_of(*plan)));
     Values values(*pack);
     for (const EmulatedNode* operation : graph.all<EmulatedNode*>(CUDNN_ATTR_OPERATIONGRAPH_OPS))
         perform(*operation, values);
