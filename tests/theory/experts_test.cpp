@@ -129,8 +129,9 @@ TEST(Experts, KeepWhatAnotherKernelWeighs) {
         Scenario s = small_mixtral();
         std::get<ExpertMlp>(s.model.layer().mlp).expert.activation = activation;
         s.training.framework.expert_biases = by;
+        const Plan plan = build_plan(s);
         std::int64_t bytes = 0;
-        for (const Tensor& tensor : layer_block(build_plan(s)).tensors)
+        for (const Tensor& tensor : layer_block(plan).tensors)
             if (tensor.role == Role::stash) bytes += tensor.bytes();
         return bytes;
     };
