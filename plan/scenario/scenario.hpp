@@ -479,8 +479,8 @@ struct Framework {
     GatheredInputs gathered_inputs = GatheredInputs::again;
     // kernels: all that a rank's experts do takes one kernel each. split: the host launches each
     // expert's products and casts; biases of the first product are added in it, those of the second
-    // expert by expert by single operations, so are gate and up clamped, and an activation without a
-    // gate is weighed by another kernel, for which its result is kept.
+    // expert by expert by single operations, so are gate and up clamped, and activations without a
+    // gate weighed, for which they are kept.
     ExpertBiases expert_biases = ExpertBiases::kernels;
     // When the host waits for the device to read how many rows came to experts, which sizes what it
     // launches next: never (kernels read it themselves), once a forward pass, or before each
