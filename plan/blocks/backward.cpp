@@ -249,12 +249,14 @@ void Derivation::derive_attention(const Op& op) {
     const TensorId dqkv = fresh_gradient(qkv);
     Reads reads = {dout, need(qkv), need(op.writes[0]), need(op.writes[1])};
     Reads writes = {dqkv};
-    const Attention& attention = op.as<Attention>();
+    AttentionBackward attention{op.as<Attention>()};
+    attention.any_order =
+        notes_.any_order && size_bytes(op.dtype) == 2 && attention.is_softmax_of_products();
     if (attention.sinks) add_sinks(*this, op.reads[1], reads, writes);
     if (attention.any_order)
         writes.push_back(
             add({"attention room", Role::scratch, DType::fp32, {attention.room().elements}}));
-    emit(AttentionBackward{attention}, op.label, std::move(reads), std::move(writes));
+    emit(attention, op.label, std::move(reads), std::move(writes));
     contribute(qkv, dqkv);
 }
 

@@ -94,6 +94,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
     dims.keeps_gathered = scenario.training.framework.gathered_inputs == GatheredInputs::kept;
     dims.composed_norms = scenario.training.framework.norm_kernel == NormKernel::composed;
+    dims.any_order = !scenario.training.deterministic;
     dims.split_experts = scenario.training.framework.expert_biases == ExpertBiases::split;
     dims.hidden = model.hidden;
     dims.heads = attention.heads / t;

@@ -50,6 +50,7 @@ struct Dims {
     bool keeps_gathered = false;  // what it gathers for products is kept for backward
     bool composed_norms = false;
     bool split_experts = false;          // ExpertBiases::split
+    bool any_order = false;              // of sums: !Training::deterministic
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products
     Lora lora;                           // beside the layers' linears

@@ -66,6 +66,7 @@ struct ForwardBlock {
     Fp8 fp8;
     std::int64_t tensor = 1;      // ranks that gather a sequence-parallel input
     bool keeps_gathered = false;  // which, once gathered, stays until its backward
+    bool any_order = false;       // backward may sum in any order, where that is faster
     // What backward gathers for products of eight bits others read, too, in 16.
     bool wide_gradients = false;
     // Of a layer of experts: the choices that its router is balanced by, −1: it is not.

@@ -12,6 +12,7 @@ ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
     out_.fp8 = dims.fp8;
     out_.tensor = dims.tensor;
     out_.keeps_gathered = dims.keeps_gathered;
+    out_.any_order = dims.any_order;
 }
 
 TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,

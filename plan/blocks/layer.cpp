@@ -52,13 +52,8 @@ AttentionForm attention_form(const SoftmaxAttention& attention, const Dims& d) {
     return form;
 }
 
-// Nothing is added to scores, and nothing dropped of what comes of them.
-bool is_softmax_of_products(const AttentionForm& form) {
-    return form.alibi == 0 && form.soft_cap == 0 && !form.sinks && form.drop.rate == 0;
-}
-
 // Causal attention that keeps the log-sum-exp of each row instead of s×s scores (Dao 2022).
-TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, bool any_order, TensorId qkv,
+TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv,
                          TensorId sinks) {
     const Dims& d = w.dims();
     const std::int64_t samples = d.batch * d.chunks(), s = d.attended_sequence() / d.chunks();
@@ -66,9 +61,7 @@ TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, bool any_o
     const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {samples, form.heads, s});
     std::vector<TensorId> reads = {qkv};
     if (form.sinks) reads.push_back(sinks);
-    Attention op{{{form, samples, s, s}, d.window}};
-    op.any_order = any_order && size_bytes(d.dtype) == 2 && is_softmax_of_products(form);
-    w.op(op, "attention", std::move(reads), {out, lse});
+    w.op(Attention{{{form, samples, s, s}, d.window}}, "attention", std::move(reads), {out, lse});
     return out;
 }
 
@@ -122,7 +115,7 @@ TensorId attention(ForwardWriter& w, const Scenario& scenario, const SoftmaxAtte
             : TensorId{-1};
     auto local = [&](TensorId rows) {
         return scenario.training.framework.attention_kernel == AttentionKernel::flash
-                   ? flash_attention(w, form, !scenario.training.deterministic, rows, sinks)
+                   ? flash_attention(w, form, rows, sinks)
                    : unfused_attention(w, scenario, form, rows, sinks);
     };
     if (d.context == 1) return local(qkv);

@@ -37,9 +37,6 @@ struct AttentionForm {
     // Each head has a score more, an operand, that counts in the sum of exponentials alone.
     bool sinks = false;
     Drop drop{};
-    // The gradient of queries may be summed in any order, so that its last bits differ from run to
-    // run; it then has room for what such a kernel needs.
-    bool any_order = false;
 
     std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
 
@@ -75,6 +72,10 @@ struct AttentionSizes : AttentionForm {
     std::int64_t kv_width() const { return kv_heads * (head_dim + values()); }
     std::int64_t qkv_width() const { return width() + kv_width(); }
     std::int64_t context_width() const { return heads * values(); }
+    // Nothing is added to scores, and nothing dropped of what comes of them.
+    bool is_softmax_of_products() const {
+        return alibi == 0 && soft_cap == 0 && !sinks && drop.rate == 0;
+    }
     // Of products per query, key and head; multiply and add count two.
     double flops_of(const AttentionProducts& products, std::int64_t attended) const {
         return 2.0 * static_cast<double>(batch) * static_cast<double>(queries) *
@@ -123,7 +124,6 @@ struct Attention : WindowedAttention {
         v.size("queries", &Attention::queries);
         v.size("keys", &Attention::keys);
         AttentionForm::fields<Attention>(v);
-        v.number("any_order", &Attention::any_order);
         v.extent("window", &Attention::window);
     }
     template <typename V>
@@ -139,6 +139,9 @@ struct Attention : WindowedAttention {
 struct AttentionBackward : WindowedAttention {
     static constexpr std::string_view kDoc = "its gradients, of queries, keys and values at once";
     static constexpr OpFamily kFamily = OpFamily::attention;
+    // That of queries may be summed in any order, so that its last bits differ from run to run; it
+    // then has room for what such a kernel needs.
+    bool any_order = false;
 
     double flops() const { return flops_of(kBackwardProducts, attended()); }
     template <typename V>

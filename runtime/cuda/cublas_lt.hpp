@@ -3,6 +3,8 @@
 
 #include <cublasLt.h>
 
+#include <string>
+
 namespace orrery::runtime::cuda {
 
 // Less the "cublasLt" that all their names begin with.
@@ -31,5 +33,8 @@ struct CublasLt {
 
 // Throws DeviceError where cuBLASLt is not there or does not do.
 const CublasLt& cublas_lt();
+
+// Throws DeviceError unless it is success.
+void check(cublasStatus_t answer, const std::string& what);
 
 }  // namespace orrery::runtime::cuda

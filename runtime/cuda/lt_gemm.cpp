@@ -15,11 +15,6 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-void check(cublasStatus_t answer, const std::string& what) {
-    if (answer != CUBLAS_STATUS_SUCCESS)
-        throw DeviceError("cuBLASLt " + what + ": " + cublas_lt().GetStatusString(answer));
-}
-
 cudaDataType_t type_of(plan::DType dtype) {
     switch (dtype) {
         case plan::DType::bf16:
@@ -162,6 +157,11 @@ std::size_t bytes_of(const Buffer& matrix, std::int64_t rows, std::int64_t colum
 }
 
 }  // namespace
+
+void check(cublasStatus_t answer, const std::string& what) {
+    if (answer != CUBLAS_STATUS_SUCCESS)
+        throw DeviceError("cuBLASLt " + what + ": " + cublas_lt().GetStatusString(answer));
+}
 
 struct LtGemm::Choice {
     Description description;
