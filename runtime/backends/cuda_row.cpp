@@ -50,7 +50,6 @@ std::string attention_line(const CudaSettings& settings) {
 std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     export_cuda_settings();
     if (request.ranks_per_device <= 1) export_nccl_settings(request);
-    say(request, {attention_line(request.cuda)});
     StreamBackendOptions options;
     options.streams.time_ops = request.time_ops;
     options.streams.poison = request.check_memory;
@@ -58,8 +57,9 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
     options.overdue = request.overdue;
-    return std::make_unique<StreamBackend>(cuda_devices_of_process(request.cuda), request.launch,
-                                           options);
+    const DriverSource devices = cuda_devices_of_process(request.cuda);
+    say(request, {attention_line(request.cuda)});
+    return std::make_unique<StreamBackend>(devices, request.launch, options);
 }
 
 // Parameters of 16 bits have masters beside them, and no state fewer than 32 bits.

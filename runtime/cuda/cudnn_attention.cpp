@@ -1,8 +1,10 @@
 #include "runtime/cuda/cudnn_attention.hpp"
 
-#include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "runtime/kernels/attention_rules.hpp"
 
