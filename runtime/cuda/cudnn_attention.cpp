@@ -31,10 +31,11 @@ enum Id : std::int64_t {
 };
 
 // Its kernels read 16 bytes at once.
-constexpr std::int64_t kEights = 8;
+constexpr std::int64_t kEights = 8;  // of 16 bits
+
 bool aligned(std::initializer_list<const Buffer*> buffers) {
     for (const Buffer* buffer : buffers)
-        if (reinterpret_cast<std::uintptr_t>(buffer->data) % 16 != 0) return false;
+        if (reinterpret_cast<std::uintptr_t>(buffer->data) % (2 * kEights) != 0) return false;
     return true;
 }
 

@@ -6,9 +6,7 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

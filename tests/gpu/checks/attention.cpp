@@ -1,6 +1,5 @@
 #include <string>
 
-#include "plan/ops/attention.hpp"
 #include "tests/gpu/checks/attention.hpp"
 #include "tests/gpu/checks/checks.hpp"
 
@@ -142,13 +141,7 @@ void check_attention_backward(World& world, const AttentionCase& a, bool accumul
     Tensor& dqkv = world.out(rows * s.qkv_width());
     Tensor& sinks = world.in(sinks_of(a));
     Tensor& dsinks = world.in(DType::fp32, normals(s.heads, 3));
-    plan::AttentionSizes sizes;
-    sizes.batch = s.batch;
-    sizes.queries = sizes.keys = s.sequence;
-    sizes.heads = s.heads;
-    sizes.kv_heads = s.kv_heads;
-    sizes.head_dim = s.head_dim;
-    sizes.value_dim = s.value_dim;
+    const plan::AttentionSizes sizes = sizes_of(s);
     Tensor& room = world.out(DType::fp32, any_order ? sizes.room().elements : 1);
     CpuKernels oracle(1);
     const Place here(false);

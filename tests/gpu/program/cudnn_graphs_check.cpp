@@ -9,14 +9,14 @@
 #include <string>
 
 #include "plan/ir/kinds.hpp"
-#include "plan/ops/attention.hpp"
 #include "runtime/cuda/cudnn_attention.hpp"
+#include "tests/gpu/checks/attention.hpp"
 
 namespace {
 
 using namespace orrery::runtime::cuda;
+namespace gpu_check = orrery::runtime::gpu_check;
 using nlohmann::ordered_json;
-using orrery::plan::AttentionSizes;
 using orrery::plan::DType;
 
 constexpr int kNoLibrary = 6;
@@ -81,14 +81,9 @@ constexpr Case kCases[] = {{"GPT-2 124M", 16, 1024, 12, 12, 64, 64},
                            {"heads of 256", 1, 2048, 16, 16, 256, 256}};
 
 std::int64_t workspace_of(const AttentionGraphKey& key) {
-    AttentionSizes sizes;
-    sizes.batch = key.batch;
-    sizes.queries = sizes.keys = key.sequence;
-    sizes.heads = key.heads;
-    sizes.kv_heads = key.kv_heads;
-    sizes.head_dim = key.head_dim;
-    sizes.value_dim = key.value_dim;
-    const AttentionSizes::Room room = sizes.room();
+    const auto room = gpu_check::sizes_of({key.batch, key.sequence, key.heads, key.kv_heads,
+                                           key.head_dim, key.value_dim})
+                          .room();
     return (room.elements - room.workspace) * orrery::plan::size_bytes(DType::fp32);
 }
 
