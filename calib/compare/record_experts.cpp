@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <regex>
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/record_rules.hpp"
@@ -13,7 +16,21 @@ using nlohmann::json;
 
 constexpr const char* kLayers = "moe_layer_freq";
 
-// Which layers have experts: after so many dense ones all, every n-th, or "([0]*3+[1]*11)".
+// Lists of 0 and 1 as Python writes them in Megatron's arguments: "([0]*3+[1]*11)".
+json written_out(const json& stated) {
+    const std::string text = stated.get<std::string>();
+    static const std::regex list(R"(\(?\[[01]\]\*\d{1,4}(\+\[[01]\]\*\d{1,4})*\)?)");
+    static const std::regex run(R"(\[([01])\]\*(\d+))");
+    if (!std::regex_match(text, list))
+        throw Skip(fmt::format("layers with experts by {} are not read", text));
+    json layers = json::array();
+    for (std::sregex_iterator at(text.begin(), text.end(), run), end; at != end; ++at)
+        for (int i = 0; i < std::stoi((*at)[2]); ++i)
+            layers.push_back(std::stoi((*at)[1]));
+    return layers;
+}
+
+// Which layers have experts: after so many dense ones all, every n-th, or those of a list.
 void add_frequency(const json& m, std::int64_t layers, json& part) {
     if (states(m, "first_dense_layers")) {
         const std::int64_t dense = whole(m, "first_dense_layers", "model");
@@ -24,9 +41,7 @@ void add_frequency(const json& m, std::int64_t layers, json& part) {
         return;
     }
     if (!states(m, kLayers)) return;
-    if (m.at(kLayers).is_string())
-        throw Skip(fmt::format("layers with experts by {} are not read", shown(m.at(kLayers))));
-    part[kLayers] = m.at(kLayers);
+    part[kLayers] = m.at(kLayers).is_string() ? written_out(m.at(kLayers)) : m.at(kLayers);
 }
 
 }  // namespace
