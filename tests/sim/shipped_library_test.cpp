@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -127,6 +128,19 @@ TEST(ShippedClusters, SayWhereTheirFiguresComeFrom) {
              {"intra_node", "inter_node", "price_usd_per_gpu_hour", "power_w_per_gpu"})
             EXPECT_TRUE(!cluster.contains(key) || stated(key)) << key;
     }
+}
+
+// What `init --gpu` and `size` can be asked for: every device but those whose links are a torus.
+TEST(ShippedClusters, AreThereOfEveryDevice) {
+    std::set<std::string> devices, of_clusters;
+    for (const fs::path& path : files("profiles"))
+        devices.insert(load_profile(path.string()).device);
+    for (const fs::path& path : files("clusters"))
+        of_clusters.insert(parsed(path).at("device").get<std::string>());
+    for (const std::string& device : of_clusters)
+        EXPECT_EQ(devices.erase(device), 1U) << device;
+    EXPECT_EQ(devices,
+              (std::set<std::string>{"tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7x-die"}));
 }
 
 // A cluster repeats what its device's datasheet says of links and power.
