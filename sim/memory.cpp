@@ -114,8 +114,11 @@ std::int64_t communicators(const plan::Mesh& mesh) {
         kinds.insert(kinds.end(), {plan::GroupKind::shard, plan::GroupKind::replica});
     else
         kinds.push_back(plan::GroupKind::data);
-    if (mesh.expert > 0)
-        kinds.insert(kinds.end(), {plan::GroupKind::expert, plan::GroupKind::expert_data});
+    if (mesh.expert > 0) kinds.push_back(plan::GroupKind::expert);
+    if (mesh.expert > 0 && mesh.shard > 0)
+        kinds.insert(kinds.end(), {plan::GroupKind::expert_shard, plan::GroupKind::expert_replica});
+    else if (mesh.expert > 0)
+        kinds.push_back(plan::GroupKind::expert_data);
     return std::count_if(kinds.begin(), kinds.end(),
                          [&](plan::GroupKind kind) { return mesh.group_size(kind) > 1; });
 }

@@ -199,6 +199,8 @@ Account exposed_account(plan::GroupKind group) {
         case plan::GroupKind::shard:
         case plan::GroupKind::replica:
         case plan::GroupKind::expert_data:
+        case plan::GroupKind::expert_shard:
+        case plan::GroupKind::expert_replica:
             return Account::exposed_data;
         case plan::GroupKind::pipeline:
         case plan::GroupKind::embedding:

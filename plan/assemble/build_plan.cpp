@@ -128,7 +128,7 @@ Plan assemble_plan(const Scenario& scenario) {
                               layout.overlap_expert_communication);
 
     const Sharding sharding = sharding_of(scenario);
-    const bool copied = plan.mesh.group_size(GroupKind::expert_data) > 1;
+    const bool copied = plan.mesh.group_size(GroupKind::expert_shard) > 1;
     const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding,
                           copied ? sharding : Sharding{}};
     const ChosenPasses passes(input);

@@ -227,11 +227,12 @@ class Walk {
     void check_sums() {
         for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
             if (program_.buckets[b].frozen || program_.buckets[b].elements == 0) continue;
-            const GroupKind copies = program_.buckets[b].copies();
+            const Bucket& bucket = program_.buckets[b];
+            const GroupKind copies = bucket.copies();
             const std::set<GroupKind>& over = sums_[static_cast<std::int32_t>(b)];
             if (plan_.mesh.group_size(copies) == 1 || over.count(copies) > 0) continue;
-            for (const GroupKind part : {GroupKind::shard, GroupKind::replica})
-                if (over.count(part) == 0)
+            for (const GroupKind part : {bucket.sharing(), bucket.replicas()})
+                if (plan_.mesh.group_size(part) > 1 && over.count(part) == 0)
                     fault("the gradients of bucket " + std::to_string(b) +
                           " are not summed over all data-parallel ranks: nothing over " +
                           std::string(name(part)));
@@ -256,13 +257,23 @@ void check_groups(const Plan& plan, Faults& faults) {
                          " data-parallel ranks");
         return;
     }
+    if (mesh.shard != 0 && mesh.expert != 0 && mesh.tensor * mesh.shard % mesh.expert != 0) {
+        faults.push_back(std::to_string(mesh.tensor * mesh.shard) +
+                         " ranks that share out states do not have all experts, which are spread "
+                         "over " +
+                         std::to_string(mesh.expert));
+        return;
+    }
     for (const Block& block : plan.blocks)
         for (const Op& op : block.ops) {
-            const bool part = op.group == GroupKind::shard || op.group == GroupKind::replica;
+            const bool part = op.group == GroupKind::shard || op.group == GroupKind::replica ||
+                              op.group == GroupKind::expert_shard ||
+                              op.group == GroupKind::expert_replica;
+            const bool all = op.group == GroupKind::data || op.group == GroupKind::expert_data;
             if (part && mesh.shard == 0)
                 faults.push_back(block.name + " communicates over a part of the data-parallel " +
                                  "ranks, all of which share out states");
-            if (op.group == GroupKind::data && mesh.shard > 0)
+            if (all && mesh.shard > 0)
                 faults.push_back(block.name +
                                  " communicates over all data-parallel ranks, a part "
                                  "of which share out states");

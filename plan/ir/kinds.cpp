@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, kStreams> kStreamNames = {
     "pipeline_comm", "pipeline_before_comm", "vocabulary_comm", "copy",        "copy_out",
     "disk_read",     "disk_write",           "server"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
-    "none",      "tensor", "context", "expert", "data",    "pipeline",
-    "embedding", "model",  "world",   "shard",  "replica", "expert_data"};
+    "none",  "tensor", "context", "expert",  "data",        "pipeline",     "embedding",
+    "model", "world",  "shard",   "replica", "expert_data", "expert_shard", "expert_replica"};
 constexpr std::array<std::string_view, kPhases> kPhaseNames = {"forward", "backward", "recompute",
                                                                "optimizer"};
 

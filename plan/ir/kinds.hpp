@@ -40,17 +40,23 @@ enum class GroupKind : std::uint8_t {
     none,
     tensor,
     context,
-    expert,      // ranks among which a layer's experts are spread
-    data,        // ranks that hold the same parameters: context × data
-    pipeline,    // point to point between pipeline ranks
-    embedding,   // first and last pipeline rank, which both hold tied embeddings
-    model,       // tensor × pipeline: one full copy of the parameters
-    world,       // every rank
-    shard,       // of a data group, ranks in a row that share out states between them (hybrid ZeRO)
-    replica,     // of a data group, ranks that hold the same shard
-    expert_data  // ranks of a stage that hold the same shares of experts
+    expert,     // ranks among which a layer's experts are spread
+    data,       // ranks that hold the same parameters: context × data
+    pipeline,   // point to point between pipeline ranks
+    embedding,  // first and last pipeline rank, which both hold tied embeddings
+    model,      // tensor × pipeline: one full copy of the parameters
+    world,      // every rank
+    shard,      // of a data group, ranks in a row that share out states between them (hybrid ZeRO)
+    replica,    // of a data group, ranks that hold the same shard
+    expert_data,    // ranks of a stage that hold the same shares of experts
+    expert_shard,   // of those, ranks in a row that share out states of experts between them
+    expert_replica  // of those, ranks that hold the same shard
 };
-inline constexpr std::size_t kGroupKinds = 12;
+inline constexpr std::size_t kGroupKinds = 14;
+
+// Those that share out memory: each member has a piece, by its number among them.
+inline constexpr std::array kSharingGroups = {GroupKind::tensor, GroupKind::data, GroupKind::shard,
+                                              GroupKind::expert_data, GroupKind::expert_shard};
 
 // What the accounts call an op: recompute is forward work done again.
 enum class Phase : std::uint8_t { forward, backward, recompute, optimizer };

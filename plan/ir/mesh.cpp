@@ -48,6 +48,10 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
             return shard > 0 ? shard : context * data;
         case GroupKind::replica:
             return context * data / group_size(GroupKind::shard);
+        case GroupKind::expert_shard:
+            return group_size(GroupKind::expert_data) / group_size(GroupKind::expert_replica);
+        case GroupKind::expert_replica:
+            return expert > 0 ? group_size(GroupKind::replica) : 1;
     }
     return 1;
 }
@@ -68,7 +72,10 @@ std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
         if (pipeline == 1 || (at.pipeline != 0 && at.pipeline != pipeline - 1)) return {self};
         return {pipeline_peer(self, 0), pipeline_peer(self, pipeline - 1)};
     }
-    if (kind == GroupKind::shard || kind == GroupKind::replica) return part_of_data(kind, self);
+    if (kind == GroupKind::shard || kind == GroupKind::replica)
+        return part_of(GroupKind::data, GroupKind::shard, kind, self);
+    if (kind == GroupKind::expert_shard || kind == GroupKind::expert_replica)
+        return part_of(GroupKind::expert_data, GroupKind::expert_shard, kind, self);
     const bool world = kind == GroupKind::world;
     const bool over_tensor = world || kind == GroupKind::tensor || kind == GroupKind::model;
     const bool over_context = world || kind == GroupKind::context || kind == GroupKind::data;
@@ -88,14 +95,15 @@ std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
 }
 
 // Context runs faster than data, so that a data group ascends in the order of its ranks.
-std::vector<Rank> Mesh::part_of_data(GroupKind kind, Rank self) const {
-    const std::vector<Rank> all = group(GroupKind::data, self);
-    const auto size = static_cast<std::size_t>(group_size(GroupKind::shard));
+std::vector<Rank> Mesh::part_of(GroupKind whole, GroupKind shards, GroupKind kind,
+                                Rank self) const {
+    const std::vector<Rank> all = group(whole, self);
+    const auto size = static_cast<std::size_t>(group_size(shards));
     const auto own =
         static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), self) - all.begin());
     std::vector<Rank> members;
     for (std::size_t i = 0; i < all.size(); ++i)
-        if (kind == GroupKind::shard ? i / size == own / size : i % size == own % size)
+        if (kind == shards ? i / size == own / size : i % size == own % size)
             members.push_back(all[i]);
     return members;
 }

@@ -26,7 +26,8 @@ struct Mesh {
     std::int64_t data = 1;
     std::int64_t pipeline = 1;
     // Ranks of a data group, in a row, that share out its states; more than one and fewer than all,
-    // or 0: all of them do.
+    // or 0: all of them do. Experts' states are shared out within the same part of a stage, which
+    // has all experts as often as every other part.
     std::int64_t shard = 0;
     // Ranks of a stage, in a row, among which a layer's experts are spread, and how many of these,
     // in a row, have shares of the same ones; 0: it has none. Experts fold over tensor × context ×
@@ -41,7 +42,8 @@ struct Mesh {
     Rank rank(const Coordinates& at) const;
 
     // Number of members of each group of this kind. embedding: 2, or 1 without a pipeline.
-    // Where all of a data group share out its states, shard is that group and replica one rank.
+    // Where all of a data group share out its states, shard is that group and replica one rank;
+    // so it is of those that hold the same experts.
     std::int64_t group_size(GroupKind kind) const;
 
     // Members of the group of this kind that `rank` belongs to, ascending. For embedding the
@@ -58,7 +60,7 @@ struct Mesh {
 
   private:
     std::int64_t stage_ranks() const { return tensor * context * data; }
-    std::vector<Rank> part_of_data(GroupKind kind, Rank self) const;
+    std::vector<Rank> part_of(GroupKind whole, GroupKind shards, GroupKind kind, Rank self) const;
 };
 
 }  // namespace orrery::plan

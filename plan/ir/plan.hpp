@@ -155,6 +155,9 @@ struct Bucket {
     }
     // The ranks that hold the same parameters, without sharding of these.
     GroupKind copies() const { return experts ? GroupKind::expert_data : GroupKind::data; }
+    // Those of them that share out states between them, and those that have the same shard.
+    GroupKind sharing() const { return experts ? GroupKind::expert_shard : GroupKind::shard; }
+    GroupKind replicas() const { return experts ? GroupKind::expert_replica : GroupKind::replica; }
     const BucketState* state(StateKind kind) const;  // nullptr: there is none
     std::vector<BucketState> optimizer_states() const;
     std::int32_t resident(StateKind kind) const;

@@ -8,8 +8,7 @@ namespace orrery::plan {
 
 Addresses::Addresses(const Plan& plan, const Program& program, Rank rank)
     : plan_(plan), program_(program) {
-    for (const GroupKind kind :
-         {GroupKind::tensor, GroupKind::data, GroupKind::shard, GroupKind::expert_data}) {
+    for (const GroupKind kind : kSharingGroups) {
         const std::vector<Rank> ranks = plan.mesh.group(kind, rank);
         member_[static_cast<std::size_t>(kind)] =
             std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();

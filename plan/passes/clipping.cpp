@@ -7,7 +7,7 @@ namespace {
 // several has whole.
 bool holds_copies(const ProgramBuilder& builder, const Bucket& bucket) {
     return builder.scenario.model.has_experts() && bucket.shares.empty() &&
-           builder.mesh.group_size(bucket.copies()) > 1;
+           builder.shards(bucket) > 1;
 }
 
 // Sum of squares of one bucket, added to those before it. Replicated parameters count on the first
@@ -50,9 +50,9 @@ Tensor norm_scalar() {
 }
 
 // Without sharding every data-parallel rank holds all gradients: one copy of the model suffices. So
-// do the ranks that share out one copy's states, where there are replicas of it. Where steps are
-// validated later, those of one stage: sums are handed on from stage to stage. Experts are spread
-// over all ranks of a stage.
+// do the ranks that share out one copy's states, where there are replicas of it; spread experts are
+// all among these. Where steps are validated later, those of one stage: sums are handed on from
+// stage to stage. Experts are spread over all ranks of a stage.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
     const bool within_stage = !builder.statistics.empty();
     const GroupKind copy = within_stage ? GroupKind::tensor : GroupKind::model;

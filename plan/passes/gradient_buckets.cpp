@@ -226,7 +226,7 @@ std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) 
     block.tensors.push_back(
         {"gradient shard", Role::gradient_shard, builder.gradient_dtype(), {elements}});
     block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward, Stream::data_comm,
-                                      GroupKind::replica, elements, "gradient shard", 0, 0));
+                                      bucket.replicas(), elements, "gradient shard", 0, 0));
     return {use_of(builder, std::move(block), index)};
 }
 

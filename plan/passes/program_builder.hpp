@@ -129,7 +129,7 @@ struct ProgramBuilder {
     // The ranks that reduce gradients together and share out states between them; where these are
     // not all of a data group, reductions go on over the replicas of a shard.
     GroupKind shard_group(const Bucket& bucket) const {
-        return hybrid() ? GroupKind::shard : bucket.copies();
+        return hybrid() ? bucket.sharing() : bucket.copies();
     }
     std::int64_t shards(const Bucket& bucket) const { return mesh.group_size(shard_group(bucket)); }
     // What the ranks that hold a bucket share out of it: nothing where that is one.

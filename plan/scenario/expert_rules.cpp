@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kExpertParallel = "layout.expert_parallel";
 constexpr const char* kExpertTensor = "layout.expert_tensor_parallel";
+constexpr const char* kZeroGroup = "layout.zero_group_size";
 
 void refuse_without_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
@@ -113,32 +114,41 @@ void check_counts(Reading& reading, const ExpertRouting& routing, const ExpertMl
     }
 }
 
-struct Unsupported {
-    const char* field;
-    bool is_there;
-    const char* what;
-    const char* help;
-};
-
-void check_beside_experts(Reading& reading, const Scenario& scenario) {
-    const Layout& layout = scenario.layout;
-    // Then others have copies of a rank's experts than of its other parameters.
-    const bool apart =
-        layout.expert_parallel * layout.expert_tensor_parallel > 1 || layout.tensor_parallel > 1;
-    const Unsupported all[] = {
-        {"layout.zero_group_size", apart && layout.zero_stage > 0 && layout.zero_group_size > 0,
-         "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
-        {"layout.data_parallel_mode",
-         layout.data_parallel_mode == DataParallelMode::parameter_server, "a parameter server",
-         "\"data_parallel_mode\": \"synchronous\""},
+// Ranks that share out states have all experts as often as the others that do.
+void check_parts_of_experts(Reading& reading, const Layout& layout) {
+    if (!reading.good({kExpertParallel, kExpertTensor, "layout.tensor_parallel",
+                       "layout.context_parallel", "layout.data_parallel", kZeroGroup,
+                       "layout.zero_stage"}))
+        return;
+    const std::int64_t data = layout.data_ranks(), shards = layout.zero_ranks();
+    const std::int64_t stage = layout.tensor_parallel * data;
+    const std::int64_t spread = layout.expert_parallel * layout.expert_tensor_parallel;
+    if (shards <= 1 || data % shards != 0 || stage % spread != 0) return;  // said elsewhere
+    const auto holds_all = [&](std::int64_t ranks) {
+        return layout.tensor_parallel * ranks % spread == 0;
     };
-    for (const Unsupported& entry : all) {
-        if (!entry.is_there || !reading.good({entry.field})) continue;
-        Diagnostic& fault = reading.report_field(
-            "S020", entry.field,
-            fmt::format("{} beside mixtures of experts: not supported yet", entry.what));
-        fault.help.push_back(entry.help);
-    }
+    if (holds_all(shards)) return;
+    Diagnostic& fault = reading.report_field(
+        "S038", kZeroGroup, "the ranks that share out states do not have all experts between them");
+    fault.arithmetic = fmt::format(
+        "tensor_parallel × zero_group_size = {} × {} = {} ranks\n"
+        "that / (expert_parallel × expert_tensor_parallel) = {} / ({} × {}) = {}",
+        layout.tensor_parallel, shards, layout.tensor_parallel * shards,
+        layout.tensor_parallel * shards, layout.expert_parallel, layout.expert_tensor_parallel,
+        quotient(layout.tensor_parallel * shards, spread));
+    std::vector<std::int64_t> choices = divisors(data, data);
+    std::erase_if(choices, [&](std::int64_t ranks) { return !holds_all(ranks); });
+    fault.help.push_back("zero_group_size: " + choices_near(shards, choices) + ", or \"all\"");
+}
+
+void check_beside_experts(Reading& reading, const Layout& layout) {
+    const char* const field = "layout.data_parallel_mode";
+    if (layout.data_parallel_mode != DataParallelMode::parameter_server || !reading.good({field}))
+        return;
+    reading
+        .report_field("S020", field,
+                      "a parameter server beside mixtures of experts: not supported yet")
+        .help.push_back("\"data_parallel_mode\": \"synchronous\"");
 }
 
 // Experts and router are frozen beside adapters of attention.
@@ -259,7 +269,8 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_ranks_of_stage(reading, scenario.layout, experts->routing.experts);
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
-    check_beside_experts(reading, scenario);
+    check_parts_of_experts(reading, scenario.layout);
+    check_beside_experts(reading, scenario.layout);
     check_adapters(reading, scenario);
     check_dispatcher(reading, scenario.layout);
     check_capacity(reading, scenario);

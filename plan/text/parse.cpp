@@ -49,6 +49,10 @@ Mesh read_mesh(Reader& reader) {
     if (mesh.shard >= all || all % mesh.shard != 0)
         reader.fail_at(shard, "fewer ranks than context × data = " + std::to_string(all) +
                                   ", which they divide");
+    if (mesh.expert > 0 && mesh.tensor * mesh.shard % mesh.expert != 0)
+        reader.fail_at(shard, fmt::format("as many ranks as have all experts: tensor × shard = {}, "
+                                          "a multiple of {}",
+                                          mesh.tensor * mesh.shard, mesh.expert));
     return mesh;
 }
 

@@ -203,9 +203,7 @@ class ProgramReader {
             Share share;
             share.elements = reader_.integer("a number of elements");
             reader_.expect_sign(":");
-            share.group = reader_.one_of<GroupKind>(
-                "the group that shares it out (tensor, data, shard, expert_data)",
-                sharing_group_from_name);
+            share.group = read_sharing_group(reader_);
             bucket.shares.push_back(share);
         }
         reader_.expect_word("states");
@@ -424,8 +422,7 @@ class ProgramReader {
             else if (reader_.accept_word("bytes"))
                 transfer.bytes = reader_.integer("a number of bytes");
             else if (reader_.accept_word("share"))
-                transfer.share = reader_.one_of<GroupKind>(
-                    "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
+                transfer.share = read_sharing_group(reader_);
             else
                 transfer.resident = reader_.id('r', program_.residents.size(),
                                                "peer, bytes or a resident of this program (r12)");

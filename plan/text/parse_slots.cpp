@@ -1,9 +1,11 @@
 #include "plan/text/parse_slots.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace orrery::plan {
 namespace {
-
-constexpr std::string_view kSharingGroups = "the group that shares it out (tensor, data, shard)";
 
 std::optional<Frame> frame_from_name(std::string_view text) {
     for (std::size_t i = static_cast<std::size_t>(Frame::stash); i < kFrames; ++i)
@@ -29,11 +31,18 @@ bool at_resident(const Reader& reader) {
            (token.text[1] == '-' || (token.text[1] >= '0' && token.text[1] <= '9'));
 }
 
-std::optional<GroupKind> sharing_group_from_name(std::string_view text) {
-    for (const GroupKind kind :
-         {GroupKind::tensor, GroupKind::data, GroupKind::shard, GroupKind::expert_data})
-        if (name(kind) == text) return kind;
-    return std::nullopt;
+GroupKind read_sharing_group(Reader& reader) {
+    static const std::string expected = [] {
+        std::vector<std::string_view> names;
+        for (const GroupKind kind : kSharingGroups)
+            names.push_back(name(kind));
+        return fmt::format("the group that shares it out ({})", fmt::join(names, ", "));
+    }();
+    return reader.one_of<GroupKind>(expected, [](std::string_view text) {
+        const auto found = std::find_if(kSharingGroups.begin(), kSharingGroups.end(),
+                                        [&](GroupKind kind) { return name(kind) == text; });
+        return found == kSharingGroups.end() ? std::optional<GroupKind>() : *found;
+    });
 }
 
 Slot SlotRun::at(std::int64_t n) const {
@@ -97,8 +106,7 @@ SlotRun SlotReader::read_slot(std::int64_t count) {
         run.piece = read_field(reader_, count, "a piece of the frame", kMostIndex);
     reader_.expect_sign("@");
     run.offset = read_field(reader_, count, "an offset in the frame", kLargest);
-    if (reader_.accept_sign(":"))
-        run.first.share = reader_.one_of<GroupKind>(kSharingGroups, sharing_group_from_name);
+    if (reader_.accept_sign(":")) run.first.share = read_sharing_group(reader_);
     return run;
 }
 

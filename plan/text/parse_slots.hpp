@@ -28,7 +28,7 @@ Field read_field(Reader& reader, std::int64_t count, std::string_view expected, 
 
 bool at_resident(const Reader& reader);  // "r12", "r-"
 
-std::optional<GroupKind> sharing_group_from_name(std::string_view text);
+GroupKind read_sharing_group(Reader& reader);
 
 // A slot over a run of uses: its place steps evenly, its residents may take turns.
 struct SlotRun {

@@ -44,7 +44,7 @@ Replica replica_of(const plan::Bucket& bucket, const plan::Parameter& parameter,
                    const plan::Mesh& mesh, plan::Rank rank) {
     const plan::GroupKind copies =
         parameter.experts > 0 ? plan::GroupKind::expert_data : plan::GroupKind::data;
-    const auto ranks = mesh.group(bucket.shares.empty() ? copies : plan::GroupKind::replica, rank);
+    const auto ranks = mesh.group(bucket.shares.empty() ? copies : bucket.replicas(), rank);
     const auto own = std::find(ranks.begin(), ranks.end(), rank);
     return {own - ranks.begin(), std::ssize(ranks)};
 }

@@ -20,6 +20,8 @@ std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh, bool experts) {
                                     GroupKind::embedding, GroupKind::model,   GroupKind::world};
     if (mesh.shard > 0) kinds.insert(kinds.end(), {GroupKind::shard, GroupKind::replica});
     if (experts) kinds.insert(kinds.end(), {GroupKind::expert, GroupKind::expert_data});
+    if (experts && mesh.shard > 0)
+        kinds.insert(kinds.end(), {GroupKind::expert_shard, GroupKind::expert_replica});
     return kinds;
 }
 

@@ -28,8 +28,8 @@ Copies copies_of(const Places& places, const Layout& layout) {
 }
 
 Copies copies_of_experts(const Places& places, const Layout& layout) {
-    const std::int64_t ranks = places.expert_data.ranks;
-    return {places.expert_data, places.expert_data, {}, ranks, layout.zero_stage > 0 ? ranks : 1};
+    return {places.expert_data, places.expert_shard, places.expert_replica,
+            places.expert_data.ranks, layout.zero_stage > 0 ? places.expert_shard.ranks : 1};
 }
 
 // The communication of ranks that hold the same parameters.

@@ -19,7 +19,7 @@ namespace orrery::sim {
 
 // Where the groups of data-parallel ranks of a layout lie, and the way to the next stage.
 struct Places {
-    GroupShape data, shard, replica, expert_data;
+    GroupShape data, shard, replica, expert_data, expert_shard, expert_replica;
     Hop next;
 };
 

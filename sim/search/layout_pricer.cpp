@@ -65,7 +65,11 @@ Places places_of(const Layout& layout, const plan::Cluster& asked, bool experts)
     places.data = shape(plan::GroupKind::data);
     places.shard = mesh.shard > 0 ? shape(plan::GroupKind::shard) : places.data;
     if (mesh.shard > 0) places.replica = shape(plan::GroupKind::replica);
-    if (experts) places.expert_data = shape(plan::GroupKind::expert_data);
+    if (!experts) return places;
+    places.expert_data = shape(plan::GroupKind::expert_data);
+    places.expert_shard =
+        mesh.shard > 0 ? shape(plan::GroupKind::expert_shard) : places.expert_data;
+    if (mesh.shard > 0) places.expert_replica = shape(plan::GroupKind::expert_replica);
     return places;
 }
 

@@ -209,8 +209,7 @@ class Sampler {
     void states() {
         is_state_.assign(program_.residents.size(), false);
         for (const plan::Bucket& bucket : program_.buckets) {
-            const double ranks = static_cast<double>(plan_.mesh.group_size(
-                bucket.experts ? plan::GroupKind::expert_data : plan::GroupKind::shard));
+            const double ranks = static_cast<double>(plan_.mesh.group_size(bucket.sharing()));
             (bucket.experts ? sample_.expert_elements : sample_.elements) +=
                 static_cast<double>(bucket.elements + bucket.tied_elements);
             sample_.stepped += static_cast<double>(bucket.stepped(plan_.mesh));

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "plan/assemble/build_plan.hpp"
+#include "tests/parity/expert_layouts.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 #include "tests/runtime/checkpoint/faulty_files.hpp"
@@ -110,6 +111,9 @@ std::vector<ResumeCase> resume_cases() {
         {kLlama, layout("zero2_sequence", {dp2, tp2, "sequence_parallel=true", "zero_stage=2"})},
         {kGpt,
          layout("zero3_hybrid", {"data_parallel=4", "zero_stage=3", "zero_group_size=2", bf16})},
+        {kMixtral,
+         layout("spread_experts_hybrid", {"data_parallel=4", "zero_stage=1", "zero_group_size=2",
+                                          "expert_parallel=2", bf16})},
         {kGpt, layout("shared_vocabulary",
                       {pp2, dp2, bf16, "zero_stage=1", "vocabulary_parallel=vocab-1"})},
         {kGpt, layout("zb_v_zero3", {pp2, v2, dp2, "schedule=zb-v", "zero_stage=3"})},

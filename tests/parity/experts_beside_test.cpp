@@ -77,17 +77,38 @@ TEST(PostValidatedExperts, TrainWhatWaitingDoes) {
         }
 }
 
-// On ranks that have all experts.
-TEST(ExpertsOfHybridZero, TrainTheModelOfOneRank) {
+// Each part of the data ranks has all experts: on every rank, once, twice, cut, beside tensor and
+// pipeline ranks.
+const std::vector<NamedLayout>& parts_of_ranks() {
+    static const std::vector<NamedLayout> all = {
+        layout("all_on_each", {"data_parallel=4", "zero_group_size=2"}),
+        layout("once", {"data_parallel=4", "zero_group_size=2", "expert_parallel=2"}),
+        layout("twice", {"data_parallel=8", "zero_group_size=4", "expert_parallel=2"}),
+        layout("cut", {"data_parallel=4", "zero_group_size=2", "expert_tensor_parallel=2"}),
+        layout("tensor", {"data_parallel=4", "zero_group_size=2", "expert_parallel=2",
+                          "tensor_parallel=2", "sequence_parallel=true"}),
+        layout("spread_over_tensor", {"data_parallel=4", "zero_group_size=2", "expert_parallel=4",
+                                      "tensor_parallel=2", "sequence_parallel=true"}),
+        layout("pipeline", {"data_parallel=4", "zero_group_size=2", "expert_parallel=2",
+                            "pipeline_parallel=2"}),
+    };
+    return all;
+}
+
+class ExpertsOfHybridZero : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(ExpertsOfHybridZero, TrainTheModelOfOneRank) {
+    static const Trained alone = train(scenario(kMixtral, {"training.precision=fp64"}), {});
     for (const int stage : {1, 2, 3}) {
-        Sets sets = layout("", {"data_parallel=4", "zero_group_size=2",
-                                "zero_stage=" + std::to_string(stage)})
-                        .sets;
+        Sets sets = GetParam().sets;
+        sets.emplace_back("layout.zero_stage=" + std::to_string(stage));
         sets.emplace_back("training.precision=fp64");
-        expect_same_training(train(scenario(kMixtral, sets), {}),
-                             train(scenario(kMixtral, {"training.precision=fp64"}), {}), kFp64);
+        expect_same_training(train(scenario(kMixtral, sets), {}), alone, kFp64);
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, ExpertsOfHybridZero, testing::ValuesIn(parts_of_ranks()),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::parity

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/checks/validate_plan.hpp"
@@ -133,6 +134,36 @@ TEST(ShardingFaults, ReportReplicasThatDiffer) {
         s.erase("last backward 0", "reduce.replicas", -1);
         EXPECT_THAT(s.faults(), Contains(HasSubstr("nothing over replica"))) << stage;
     }
+}
+
+// Experts are summed over ranks of their own, shared out between two of four that hold the same
+// ones and then between parts.
+TEST(ShardingFaults, ReportExpertsWhoseCopiesDiffer) {
+    const auto spread = [](int ranks_that_share) {
+        Sharded s(1);
+        s.scenario = small_mixtral();
+        set_data(s.scenario, 8);
+        set_micro_batches(s.scenario, 2);
+        s.scenario.layout.zero_stage = 1;
+        s.scenario.layout.zero_group_size = ranks_that_share;
+        s.scenario.layout.expert_parallel = 2;
+        s.plan = build_plan(s.scenario);
+        return s;
+    };
+    for (const int ranks : {2, 4})
+        EXPECT_THAT(spread(ranks).faults(), testing::IsEmpty()) << ranks;
+    for (const auto& [from, to, missing] :
+         {std::tuple{GroupKind::expert_replica, GroupKind::replica, "nothing over expert_replica"},
+          std::tuple{GroupKind::expert_shard, GroupKind::shard, "nothing over expert_shard"}}) {
+        Sharded s = spread(4);
+        s.replace_group(from == GroupKind::expert_shard ? "reduce.bucket" : "reduce.replicas", from,
+                        to);
+        EXPECT_THAT(s.faults(), Contains(HasSubstr(missing)));
+    }
+    Sharded s = spread(4);
+    s.plan.mesh.expert = 8;
+    EXPECT_THAT(s.faults(), Contains("4 ranks that share out states do not have all experts, which "
+                                     "are spread over 8"));
 }
 
 TEST(ShardingFaults, ReportGroupsThatDoNotFit) {

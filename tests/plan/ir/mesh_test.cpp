@@ -31,8 +31,20 @@ TEST(Mesh, WithoutPartsHasOneShardGroupAndNoReplicas) {
     EXPECT_EQ(mesh.group(GroupKind::replica, 9), (Ranks{9}));
 }
 
+// Experts over four ranks in a row: each half of the stage has all of them twice.
+TEST(Mesh, PartsRanksOfTheSameExpertsAsItPartsDataRanks) {
+    const Mesh mesh{2, 1, 8, 1, 4, 4};  // tensor, context, data, pipeline, shard, expert
+    EXPECT_EQ(mesh.group(GroupKind::expert_data, 5), (Ranks{1, 5, 9, 13}));
+    EXPECT_EQ(mesh.group(GroupKind::expert_shard, 5), (Ranks{1, 5}));
+    EXPECT_EQ(mesh.group(GroupKind::expert_replica, 5), (Ranks{5, 13}));
+    const Mesh whole{2, 1, 8, 1, 0, 4};
+    EXPECT_EQ(whole.group(GroupKind::expert_shard, 5), whole.group(GroupKind::expert_data, 5));
+    EXPECT_EQ(whole.group(GroupKind::expert_replica, 5), (Ranks{5}));
+}
+
 TEST(Mesh, GroupsOfAKindPartTheRanks) {
-    for (const Mesh& mesh : {Mesh{2, 1, 4, 2, 2}, Mesh{1, 2, 6, 1, 3}, Mesh{2, 2, 2, 2, 2}})
+    for (const Mesh& mesh : {Mesh{2, 1, 4, 2, 2}, Mesh{1, 2, 6, 1, 3}, Mesh{2, 2, 2, 2, 2},
+                             Mesh{2, 1, 4, 2, 2, 4}, Mesh{1, 2, 6, 1, 6, 2}})
         for (std::size_t k = 0; k < kGroupKinds; ++k) {
             const auto kind = static_cast<GroupKind>(k);
             for (Rank rank = 0; rank < mesh.ranks(); ++rank) {

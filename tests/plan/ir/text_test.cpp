@@ -354,6 +354,9 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
         {"data 1 pipeline 1", "data 6 pipeline 1 shard 4",
          "line 2, column 59: found \"4\", expected fewer ranks than context × data = 6, which they "
          "divide"},
+        {"data 1 pipeline 1", "data 6 pipeline 1 expert 6 split 1 shard 2",
+         "line 2, column 76: found \"2\", expected as many ranks as have all experts: tensor × "
+         "shard = 4, a multiple of 6"},
         {"model 1.5", "model 1.5x",
          "line 6, column 22: found \"1.5x\", expected model FLOPs per step"},
         {"exchange b0", "exchange b1",
@@ -415,7 +418,7 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 25, column 22: found \"0..256\", expected a range of 1 equal steps"},
         {"w=r0@256", "w=r0@256:world",
          "line 25, column 26: found \"world\", expected the group that shares it out (tensor, "
-         "data, shard)"},
+         "data, shard, expert_data, expert_shard)"},
         {"always", "steps 0..2", "line 26, column 52: found \"0..2\", expected steps up to 1"},
         {"steps 2", "steps 3", "line 27, column 9: found \"3\", expected 2, the steps listed"},
         {"0F1{s0}", "0F1{s1}",
