@@ -153,6 +153,48 @@ TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
     EXPECT_EQ(plan::conserved_of(*alone.scenario).parameters, kOwn);
 }
 
+// Megatron's own arguments say the same: a list as Python writes it, widths of the latents.
+TEST(Records, OfArgumentsAreWhatFactsOfTheModelAre) {
+    const nlohmann::json stated = deepseek_v3();
+    nlohmann::json argued = stated;
+    argued["model"].erase("first_dense_layers");
+    argued["model"]["moe_layer_freq"] = "([0]*3+[1]*58)";
+    argued["model"]["mla"] = true;
+    argued["arguments"] = {{"q-lora-rank", 1536},
+                           {"kv-lora-rank", 512},
+                           {"qk-head-dim", 128},
+                           {"qk-pos-emb-head-dim", 64},
+                           {"v-head-dim", 128}};
+    const auto scenario_of = [](const nlohmann::json& record) {
+        return nlohmann::json::parse(translate(record, rules(), Fitted::all_sources).scenario_json);
+    };
+    EXPECT_EQ(scenario_of(argued), scenario_of(stated));
+    argued["model"]["moe_layer_freq"] = "([0]*3+[1]*n)";
+    EXPECT_EQ(translate(argued, rules(), Fitted::all_sources).why,
+              "layers with experts by ([0]*3+[1]*n) are not read");
+    argued = stated;
+    argued["model"]["mla"] = true;
+    EXPECT_EQ(translate(argued, rules(), Fitted::all_sources).why,
+              "latent attention whose widths are not stated");
+}
+
+// Adapters by the devices' datasheets, where the record does not state them.
+TEST(Records, OfBlackwellUltraHaveAdaptersOf800Gb) {
+    for (const auto& [gpu, interconnect, per_node, gbps] :
+         {std::tuple{"b200", "NVLink5, 8-GPU NVSwitch", 8, 400},
+          std::tuple{"b300", "NVLink5, 8-GPU NVSwitch", 8, 800},
+          std::tuple{"gb200", "NVL72 NVLink5", 4, 400},
+          std::tuple{"gb300", "NVL72 NVLink5", 4, 800}}) {
+        nlohmann::json record = deepseek_v3();
+        record["gpu"] = gpu;
+        record["gpus_per_node"] = per_node;
+        record["interconnect"] = interconnect;
+        const auto scenario =
+            nlohmann::json::parse(translate(record, rules(), Fitted::all_sources).scenario_json);
+        EXPECT_EQ(scenario["cluster"]["inter_node"]["bandwidth_Gbps"], gbps) << gpu;
+    }
+}
+
 // Sixteen virtual stages of two ranks hold four layers each; of thirty-two the last holds none.
 TEST(Records, OfUnevenStagesTheEndsHaveLess) {
     for (const auto& [pipeline, chunks, first, last] :
