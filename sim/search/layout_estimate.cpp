@@ -39,7 +39,7 @@ class DataExchange {
                  double slowdown)
         : network_(network),
           copies_(copies),
-          sharding_(plan::sharding_of(scenario)),
+          sharding_(copies.sharing > 1 ? plan::sharding_of(scenario) : plan::Sharding{}),
           slowdown_(slowdown) {}
 
     bool alone() const { return copies_.ranks == 1; }
@@ -310,7 +310,8 @@ class Estimate {
         for (const auto& [exchange, elements] : parameters_of(costs, node_kind)) {
             const std::array counts = {elements->layer, elements->base};
             for (std::size_t part = 0; part < 2; ++part) {
-                reduced[part] += exchange->reduce(counts[part] * unit_.gradient_bytes);
+                if (exchange->shards_gradients())
+                    reduced[part] += exchange->reduce(counts[part] * unit_.gradient_bytes);
                 if (exchange->shards_parameters())
                     gathered[part] += exchange->gather(counts[part] * unit_.parameter_bytes);
             }
