@@ -264,7 +264,7 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
                             ? family_part(stated_model, translation.model)
                             : model_part(stated_model, translation.model);
     scenario["layout"] = layout_part(stated_layout, translation.model.layers, gpus);
-    add_latents(stated_model, scenario["model"]);
+    add_latents(stated_model, record.value("arguments", json()), scenario["model"]);
     if (states(stated_model, "experts")) {
         if (!states(stated_model, "family")) add_experts(stated_model, scenario["model"]);
         add_expert_degrees(stated_layout, scenario["layout"]);

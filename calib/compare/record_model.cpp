@@ -115,17 +115,28 @@ json family_part(const json& m, const RecordModel& model) {
     return part;
 }
 
-void add_latents(const json& m, json& part) {
+void add_latents(const json& m, const json& arguments, json& part) {
     if (!states(m, "mla")) return;
-    const json& stated = m.at("mla");
-    if (!stated.is_object()) throw Skip("latent attention whose widths are not stated");
+    struct LatentWidth {
+        const char *stated, *argument, *key;
+        bool always;
+    };
+    constexpr LatentWidth kWidths[] = {
+        {"q_lora_rank", "q-lora-rank", "q_lora_rank", false},
+        {"kv_lora_rank", "kv-lora-rank", "kv_lora_rank", true},
+        {"qk_nope_head_dim", "qk-head-dim", "qk_head_dim", true},
+        {"qk_rope_head_dim", "qk-pos-emb-head-dim", "qk_pos_emb_head_dim", true},
+        {"v_head_dim", "v-head-dim", "v_head_dim", true}};
+    const bool stated = m.at("mla").is_object();
+    if (!stated && !states(arguments, "kv-lora-rank"))
+        throw Skip("latent attention whose widths are not stated");
+    const json& widths = stated ? m.at("mla") : arguments;
     part["multi_latent_attention"] = part["qk_layernorm"] = true;
-    if (states(stated, "q_lora_rank"))
-        part["q_lora_rank"] = whole(stated, "q_lora_rank", "model/mla");
-    part["kv_lora_rank"] = whole(stated, "kv_lora_rank", "model/mla");
-    part["qk_head_dim"] = whole(stated, "qk_nope_head_dim", "model/mla");
-    part["qk_pos_emb_head_dim"] = whole(stated, "qk_rope_head_dim", "model/mla");
-    part["v_head_dim"] = whole(stated, "v_head_dim", "model/mla");
+    for (const LatentWidth& width : kWidths) {
+        const char* const name = stated ? width.stated : width.argument;
+        if (width.always || states(widths, name))
+            part[width.key] = whole(widths, name, stated ? "model/mla" : "arguments");
+    }
 }
 
 }  // namespace orrery::compare

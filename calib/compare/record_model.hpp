@@ -28,8 +28,9 @@ nlohmann::json family_part(const nlohmann::json& stated, const RecordModel& mode
 // record does not say.
 nlohmann::json model_part(const nlohmann::json& stated, const RecordModel& model);
 
-// Latent attention by the widths of its latents and of the parts of its heads; nothing where the
-// record states none. Throws Skip.
-void add_latents(const nlohmann::json& stated, nlohmann::json& model_part);
+// Latent attention by the widths of its latents and of the parts of its heads, as the model states
+// them or else Megatron's arguments; nothing where the record states none. Throws Skip.
+void add_latents(const nlohmann::json& stated, const nlohmann::json& arguments,
+                 nlohmann::json& model_part);
 
 }  // namespace orrery::compare

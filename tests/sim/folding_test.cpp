@@ -6,6 +6,8 @@
 
 #include <numeric>
 
+#include "plan/scenario/diagnostic.hpp"
+#include "plan/scenario/reader.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/machine.hpp"
 #include "tests/sim/random_layouts.hpp"
@@ -103,6 +105,25 @@ TEST(Folding, ChangesNothingOnAGridOfLayouts) {
         const plan::Scenario asked = theory::scenario(sets);
         EXPECT_EQ(folding_fault(asked, profile()), "") << testing::PrintToString(sets);
         EXPECT_EQ(plan_fault(plan::build_plan(asked), asked), "") << testing::PrintToString(sets);
+    }
+}
+
+// Nodes of five: groups of one kind that share out experts lie within a node and across several.
+TEST(Folding, ChangesNothingWherePartsOfTheDataRanksHaveSpreadExperts) {
+    const std::string library = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+    for (const char* stage : {"layout.zero_stage=1", "layout.zero_stage=3"}) {
+        const plan::ReadResult read = plan::read_scenario(
+            library + "/runs/mixtral-8x22b-h100x128.json",
+            {"model.num_hidden_layers=4", "cluster.nodes=7", "cluster.devices_per_node=5",
+             "layout.data_parallel=8", "layout.pipeline_parallel=2", "layout.virtual_pipeline=1",
+             "layout.schedule=1f1b", "layout.global_batch_size=32", "layout.expert_parallel=4",
+             "layout.zero_group_size=4", stage},
+            library);
+        ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
+        const plan::Mesh mesh = plan::build_plan(*read.scenario).mesh;
+        EXPECT_EQ(mesh.group_size(plan::GroupKind::expert_shard), 2);
+        EXPECT_EQ(mesh.group_size(plan::GroupKind::expert_replica), 2);
+        EXPECT_EQ(folding_fault(*read.scenario, load_profiles(read.scenario->cluster)), "");
     }
 }
 

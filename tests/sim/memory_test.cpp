@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/assemble/build_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/memory/arena.hpp"
 #include "plan/scenario/reader.hpp"
@@ -37,6 +38,34 @@ TEST(ProcessMemory, IsSharedByTheRanksOfANodeWhereTheProfileHasMeasuredIt) {
             8e6 / 4 + 1e6 + 100 * ops / 2 -
                 1e6 * (framework.context_mb + groups * framework.communicator_mb),
             1);
+}
+
+// Eight experts over eight ranks, of which two are tensor ranks: a rank has one expert of each
+// layer, and 2 × group ÷ 8 ranks of a part have the same one, among which its 12 bytes a parameter
+// are shared out. What is not of experts is cut in two by tensor ranks but for norms and routers.
+TEST(Memory, OfSpreadExpertsIsSharedOutWithinPartsOfTheDataRanks) {
+    for (const std::int64_t group : {4, 8, 16}) {
+        const plan::ReadResult read = plan::read_scenario(
+            kScenarios + "runs/mixtral-8x22b-h100x128.json",
+            {"model.num_hidden_layers=8", "cluster.nodes=4", "layout.data_parallel=16",
+             "layout.pipeline_parallel=1", "layout.virtual_pipeline=1", "layout.schedule=1f1b",
+             "layout.zero_group_size=" + std::to_string(group)},
+            kScenarios);
+        ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
+        const plan::Plan plan = plan::build_plan(*read.scenario);
+        double held = 0;
+        for (const plan::Resident& resident : plan.programs.front().residents)
+            if (resident.category == plan::MemoryCategory::optimizer)
+                held += static_cast<double>(resident.bytes);
+        const double expert = 3.0 * 6144 * 16384, own = 8 * expert, all = 8 * own;
+        const double others =
+            (static_cast<double>(plan::conserved_of(*read.scenario).parameters) - all) / 2;
+        const double same = 2.0 * static_cast<double>(group) / 8;
+        const double expected = 12 * (others / static_cast<double>(group) + own / same);
+        EXPECT_NEAR(held / expected, 1, 0.001) << group;
+        // tensor, world, expert; parts and their replicas, of experts where there is more than one.
+        EXPECT_EQ(communicators(plan.mesh), group == 16 ? 5 : group == 8 ? 7 : 6) << group;
+    }
 }
 
 // Zero bubble in a V is the hardest to lay out: stashes, what their weight gradients wait for and
