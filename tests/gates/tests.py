@@ -1,7 +1,7 @@
 """The tests that ctest knows of a preset, many to a process: most of them take less time than their process, and
 tests of one file share what they are held against.
 
-tests.py PRESET [-R REGEX] [-j JOBS] [--times FILE]
+tests.py PRESET [-R REGEX] [--one-in N REGEX ...] [--seconds N] [-j JOBS] [--times FILE]
 A test that takes its process along fails, and those after it run in another one. Which folder and which minutes
 each test had is as with ctest; so is what it may find in its process: nothing that it can count on."""
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST = 40  # tests of a process
@@ -45,6 +46,15 @@ def known_tests(preset, regex):
         tests.append(Test(test["name"], program, words, chosen[0] if chosen else None,
                           float(told.get("TIMEOUT", USUAL_TIMEOUT_S)), told.get("WORKING_DIRECTORY", str(ROOT)),
                           tuple(told.get("ENVIRONMENT", []))))
+    return tests
+
+
+def some_of(tests, one_in):
+    """The tests without most of those that a regular expression of one_in matches: which ones stay follows from their
+    names, so that it is the same ones on every machine until one is renamed."""
+    for every, regex in one_in:
+        matches = re.compile(regex).search
+        tests = [test for test in tests if not matches(test.name) or zlib.crc32(test.name.encode()) % int(every) == 0]
     return tests
 
 
@@ -147,13 +157,18 @@ def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("preset")
     words.add_argument("-R", dest="regex", default="", help="only tests whose name this matches")
+    words.add_argument("--one-in", nargs=2, action="append", default=[], metavar=("N", "REGEX"),
+                       help="of tests whose name this matches only one in so many")
+    words.add_argument("--seconds", type=float, help="that a test may take, in place of what ctest knows")
     words.add_argument("-j", dest="jobs", type=int, default=os.cpu_count())
     words.add_argument("--times", type=pathlib.Path, help="a file for the seconds of each test, slowest first")
     asked = words.parse_args()
 
     # A shell's background job ignores Ctrl-C, and so would the runs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    tests = known_tests(asked.preset, asked.regex)
+    tests = some_of(known_tests(asked.preset, asked.regex), asked.one_in)
+    if asked.seconds:
+        tests = [test._replace(timeout_s=asked.seconds) for test in tests]
     if not tests:
         sys.exit(f"no test of {asked.preset} matches '{asked.regex}'")
     environment = environment_of(asked.preset)

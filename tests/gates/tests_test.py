@@ -40,7 +40,7 @@ print(pathlib.Path(__file__).with_name("shown.json").read_text())
 '''
 
 
-def run(folder, names):
+def run(folder, names, *options):
     """(exit status, output, starts of the program)"""
     program = folder / "test_s"
     for path, text in ((program, PROGRAM), (folder / "ctest", CTEST)):
@@ -52,7 +52,8 @@ def run(folder, names):
          "properties": properties + ([{"name": "DISABLED", "value": True}] if name == "S.Off" else [])}
         for name in names]}))
     (folder / "starts").unlink(missing_ok=True)
-    asked = subprocess.run([sys.executable, ROOT / "tests/gates/tests.py", "dev"], capture_output=True, text=True,
+    asked = subprocess.run([sys.executable, ROOT / "tests/gates/tests.py", "dev", *options],
+                           capture_output=True, text=True,
                            env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, check=False)
     return asked.returncode, asked.stdout + asked.stderr, len((folder / "starts").read_text())
 
@@ -77,6 +78,12 @@ def main():
             expect(status == 1 and starts == processes and told in said and
                    f"{len(names)} tests, {failed} failed, 0 skipped" in said,
                    f"{names}: status {status}, {starts} processes\n{said}")
+        names = [f"S.Layout{number}" for number in range(60)] + ["S.Passes"]
+        status, said, _ = run(folder, names, "--one-in", "3", "Layout")
+        left = int(said.split(" tests in ")[0])
+        expect(status == 0 and 10 < left < 40, f"about a third of 60 and one of another name:\n{said}")
+        expect(run(folder, ["S.Passes", "S.PassesToo"], "--one-in", "1000000", "Layout")[1].startswith("2 tests"),
+               "what the expression does not match stays")
     print("as ctest would")
 
 

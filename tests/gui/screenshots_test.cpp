@@ -52,11 +52,12 @@ QImage of_few_colours(const QImage& picture) {
 
 void keep(QWidget& widget, const std::string& name) {
     QTest::qWait(100);
-    const QImage picture = of_few_colours(widget.grab().toImage());
+    const QImage picture = widget.grab().toImage();
     EXPECT_FALSE(picture.isNull());
     const QString folder = qEnvironmentVariable("ORRERY_SCREENSHOTS");
     if (folder.isEmpty()) return;
-    EXPECT_TRUE(picture.save(folder + QLatin1Char('/') + QString::fromStdString(name)));
+    EXPECT_TRUE(
+        of_few_colours(picture).save(folder + QLatin1Char('/') + QString::fromStdString(name)));
 }
 
 class Screenshots : public testing::TestWithParam<bool> {

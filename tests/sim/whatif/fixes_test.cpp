@@ -85,6 +85,9 @@ std::string fault_of(const Searched& searched, const Sets& sets) {
 const int kFewUnderASanitizer = sanitized() ? setenv("RC_PARAMS", "max_success=15", 0) : 0;
 
 RC_GTEST_PROP(Fixes, AreWhatTheySay, ()) {
+    // A second each: by day one draw in four is looked at.
+    const bool all = sanitized() || std::getenv("ORRERY_EVERY_RUN") != nullptr;
+    if (!all && *rc::gen::inRange(0, 4) != 0) return;
     const Sets sets = random_sets();
     const double share = *rc::gen::elementOf(std::vector<double>{0.5, 0.7, 0.9, 1.05});
     RC_LOG() << share << " " << testing::PrintToString(sets) << "\n";
