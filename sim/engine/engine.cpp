@@ -254,7 +254,7 @@ class Engine {
         if (issued > now) {
             s.head.ready = issued;
             s.head.blocker = trace::kHost;
-            queue_.push(issued, {Kind::start, static_cast<std::uint8_t>(stream), track});
+            queue_.push(issued, {Kind::start, stream, track});
             return;
         }
         const Picoseconds free = s.last < 0 ? 0 : s.last_end;
@@ -262,7 +262,7 @@ class Engine {
         s.head.ready = now;
         const Picoseconds wait = late(t, s.next->op);
         if (wait == 0) return begin(track, stream, now);
-        queue_.push(now + wait, {Kind::start, static_cast<std::uint8_t>(stream), track});
+        queue_.push(now + wait, {Kind::start, stream, track});
     }
 
     void begin(TrackId track, std::size_t stream, Picoseconds now) {
@@ -293,8 +293,7 @@ class Engine {
             t.work_since = now;
             s.head.end = end_of_work(t, t.communicating > 0);
         }
-        queue_.push(s.head.end,
-                    {Kind::end, static_cast<std::uint8_t>(stream), track, t.generation});
+        queue_.push(s.head.end, {Kind::end, stream, track, t.generation});
     }
 
     // Work is counted exactly, so that a pace which changes and changes back at one instant leaves
@@ -322,7 +321,7 @@ class Engine {
             std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(t, before));
         t.work_since = now;
         e.end = end_of_work(t, after);
-        queue_.push(e.end, {Kind::end, static_cast<std::uint8_t>(kCompute), track, ++t.generation});
+        queue_.push(e.end, {Kind::end, kCompute, track, ++t.generation});
     }
 
     void arrive(std::int32_t group, TrackId track, std::size_t stream, Picoseconds takes,
@@ -365,8 +364,7 @@ class Engine {
             }
             const OpTime* own = time_of(t, s.next->op);
             s.head.end = now + (own == nullptr ? g.duration : own->duration);
-            queue_.push(s.head.end,
-                        {Kind::end, static_cast<std::uint8_t>(stream), member, t.generation});
+            queue_.push(s.head.end, {Kind::end, stream, member, t.generation});
         }
         if (shared) flows_.begin(members_, false, g.duration, now);
     }
@@ -393,9 +391,9 @@ class Engine {
     }
 
     void end_flow(Picoseconds now, const Happening& what) {
-        if (!flows_.is_current(what.track, what.generation)) return;  // its end has been moved
-        const bool transfer = flows_.is_transfer(what.track);
-        flows_.end(what.track, ended_);
+        if (!what.is_of(flows_.generation(what.track()))) return;  // its end has been moved
+        const bool transfer = flows_.is_transfer(what.track());
+        flows_.end(what.track(), ended_);
         for (const NetworkFlows::Member& member : ended_) {
             if (transfer) {
                 end_transfer(member.track, member.stream, now);
@@ -509,23 +507,23 @@ class Engine {
     }
 
     void end_op(Picoseconds now, const Happening& what) {
-        TrackState& t = state(what.track);
-        if (what.stream == kCompute) {
-            if (what.generation != t.generation) return;  // its end has been moved
+        TrackState& t = state(what.track());
+        if (what.stream() == kCompute) {
+            if (!what.is_of(t.generation)) return;  // its end has been moved
             ++t.generation;
         }
-        if (t.streams[what.stream].next->beside) set_communicating(what.track, -1, now);
-        finish(what.track, what.stream, now);
+        if (t.streams[what.stream()].next->beside) set_communicating(what.track(), -1, now);
+        finish(what.track(), what.stream(), now);
     }
 
     void handle(Picoseconds now, const Happening& what) {
-        switch (what.kind) {
+        switch (what.kind()) {
             case Kind::start:
-                return begin(what.track, what.stream, now);
+                return begin(what.track(), what.stream(), now);
             case Kind::end:
                 return end_op(now, what);
             case Kind::transfer_end:
-                return end_transfer(what.track, what.stream, now);
+                return end_transfer(what.track(), what.stream(), now);
             case Kind::flow_end:
                 return end_flow(now, what);
         }

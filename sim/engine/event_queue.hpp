@@ -20,6 +20,7 @@ template <typename Payload>
 class EventQueue {
   public:
     struct Entry {
+        Entry(Picoseconds at, Payload what) : time(at), payload(what) {}
         Picoseconds time;
         Payload payload;
     };
@@ -32,14 +33,11 @@ class EventQueue {
     // Of what is pending the first; the queue must not be empty.
     Picoseconds next_time() const {
         if (next_ < now_.size()) return opened_;
-        const Bucket& bucket = later_[static_cast<std::size_t>(std::countr_zero(filled_))];
-        return std::min_element(bucket.begin(), bucket.end(),
-                                [](const Entry& a, const Entry& b) { return a.time < b.time; })
-            ->time;
+        return first_of(later_[static_cast<std::size_t>(std::countr_zero(filled_))]);
     }
 
     // Not before the time of the last pop; not negative.
-    void push(Picoseconds time, Payload payload) { bucket_of(time).push_back({time, payload}); }
+    void push(Picoseconds time, Payload payload) { bucket_of(time).emplace_back(time, payload); }
 
     Entry pop() {
         if (next_ == now_.size()) open_lowest();
@@ -48,6 +46,12 @@ class EventQueue {
 
   private:
     using Bucket = std::vector<Entry>;
+
+    static Picoseconds first_of(const Bucket& bucket) {
+        return std::min_element(bucket.begin(), bucket.end(),
+                                [](const Entry& a, const Entry& b) { return a.time < b.time; })
+            ->time;
+    }
 
     Bucket& bucket_of(Picoseconds time) {
         if (time == opened_) return now_;
@@ -63,18 +67,10 @@ class EventQueue {
         const int lowest = std::countr_zero(filled_);
         filled_ &= filled_ - 1;
         Bucket& bucket = later_[static_cast<std::size_t>(lowest)];
-        if (bucket.size() == 1) {  // few tracks: nothing to spread
-            opened_ = bucket.front().time;
-            return now_.swap(bucket);
-        }
-        opening_.swap(bucket);
-        opened_ =
-            std::min_element(opening_.begin(), opening_.end(), [](const Entry& a, const Entry& b) {
-                return a.time < b.time;
-            })->time;
-        for (const Entry& entry : opening_)
-            bucket_of(entry.time).push_back(entry);
-        opening_.clear();
+        opened_ = first_of(bucket);
+        for (const Entry& entry : bucket)  // none of them comes back into it
+            push(entry.time, entry.payload);
+        bucket.clear();
     }
 
     Picoseconds opened_ = 0;
@@ -82,7 +78,6 @@ class EventQueue {
     std::size_t next_ = 0;  // into now_
     std::array<Bucket, 64> later_;
     std::uint64_t filled_ = 0;  // bit per bucket
-    Bucket opening_;            // empty but while a bucket is opened
 };
 
 }  // namespace orrery::sim

@@ -44,7 +44,7 @@ class NetworkFlows {
     };
     struct Ending {
         Id flow = 0;
-        std::uint32_t generation = 0;  // is_current() until the end is moved
+        std::uint32_t generation = 0;  // generation() until the end is moved
         Picoseconds time = 0;
     };
 
@@ -79,8 +79,8 @@ class NetworkFlows {
     // What they allow this flow has changed.
     void limit(Id flow, std::int64_t rate);
 
-    bool is_current(Id flow, std::uint32_t generation) const {
-        return flows_[static_cast<std::size_t>(flow)].generation == generation;
+    std::uint32_t generation(Id flow) const {
+        return flows_[static_cast<std::size_t>(flow)].generation;
     }
     bool is_transfer(Id flow) const { return flows_[static_cast<std::size_t>(flow)].transfer; }
     // Takes a flow that has ended away, and puts its members in the place of what `members` holds.

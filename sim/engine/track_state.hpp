@@ -13,12 +13,25 @@ namespace orrery::sim {
 
 enum class Kind : std::uint8_t { start, end, transfer_end, flow_end };
 
-// Of the head of a stream; of a flow, which then stands in the place of the track.
-struct Happening {
-    Kind kind;
-    std::uint8_t stream = 0;
-    TrackId track = 0;
-    std::uint32_t generation = 0;  // of a compute op or a flow whose end has been moved
+// Of the head of a stream; of a flow, which then stands in the place of the track. One word, made
+// in a register: fields that are written one by one and copied together have each event wait for
+// its own stores.
+class Happening {
+  public:
+    // `generation`: of a compute op or a flow whose end has been moved. An end that was moved is
+    // still in the queue for less than an op's time, in which no 2²⁶ others end.
+    Happening(Kind kind, std::size_t stream, TrackId track, std::uint32_t generation = 0)
+        : what_(static_cast<std::uint64_t>(generation) << 38 | std::uint64_t{stream} << 34 |
+                static_cast<std::uint64_t>(kind) << 32 | static_cast<std::uint32_t>(track)) {}
+
+    Kind kind() const { return static_cast<Kind>(what_ >> 32 & 3); }
+    std::uint8_t stream() const { return static_cast<std::uint8_t>(what_ >> 34 & 15); }
+    TrackId track() const { return static_cast<TrackId>(what_ & 0xFFFFFFFF); }
+    bool is_of(std::uint32_t generation) const { return ((what_ >> 38 ^ generation) << 38) == 0; }
+
+  private:
+    static_assert(plan::kStreams <= 16);
+    std::uint64_t what_;
 };
 
 constexpr std::uint8_t kOwnStream = 0xFF;  // before every other, where several ended last

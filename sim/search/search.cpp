@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -287,7 +289,11 @@ class Pricing {
             const double most = layouts.size() < options_.top
                                     ? std::numeric_limits<double>::infinity()
                                     : objective_of(layouts[options_.top - 1]);
-            tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
+            std::vector<std::int64_t> passes;
+            for (const std::size_t i : batch)
+                passes.push_back(
+                    passes_of(bases_[fitting[i].base].space.layout(fitting[i].number)));
+            side_by_side(passes, [&](std::size_t i) {
                 if (!stopped()) found[i] = simulated(fitting[batch[i]], most);
             });
             const std::size_t before = layouts.size();
@@ -361,6 +367,28 @@ class Pricing {
         std::map<Kind, Ratios> kinds_;
     };
 
+    // Of the ranks that are simulated, up to a factor: the fewer copies of the model there are, the
+    // more micro-batches each has.
+    static std::int64_t passes_of(const plan::Layout& layout) {
+        const std::int64_t of_copy =
+            layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
+        return layout.stages() * of_copy / layout.micro_batch_size;
+    }
+
+    // Calls simulate(i) for each i, on all cores, those first that take longest, so that none is
+    // waited for at the end.
+    template <typename Simulate>
+    static void side_by_side(const std::vector<std::int64_t>& passes, const Simulate& simulate) {
+        std::vector<std::size_t> order(passes.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return passes[a] > passes[b]; });
+        std::atomic<std::size_t> next = 0;
+        tbb::parallel_for(
+            std::size_t{0}, order.size(), [&](std::size_t) { simulate(order[next++]); },
+            tbb::simple_partitioner());
+    }
+
     // Those not taken yet that may be among the best by what simulations have been of such
     // estimates, the most promising first; of a kind that nothing is known of, a few that take
     // least to simulate. All in order, where there are too few.
@@ -391,11 +419,7 @@ class Pricing {
                 promising.emplace_back(least, i);
                 continue;
             }
-            // The fewer copies of the model there are, the more micro-batches each has.
-            const std::int64_t of_copy =
-                layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
-            unknown[kind].emplace(layout.stages() * of_copy / layout.micro_batch_size,
-                                  std::pair(least, i));
+            unknown[kind].emplace(passes_of(layout), std::pair(least, i));
         }
         for (const auto& [kind, by_passes] : unknown) {
             std::size_t kept = 0;
@@ -411,7 +435,10 @@ class Pricing {
     // Takes as long as the simulation, and on uneven clusters many times that: of those alone that
     // are listed.
     void part_waiting_of(std::vector<Simulated>& layouts) const {
-        tbb::parallel_for(std::size_t{0}, layouts.size(), [&](std::size_t i) {
+        std::vector<std::int64_t> passes;
+        for (const Simulated& one : layouts)
+            passes.push_back(passes_of(one.found.scenario.layout));
+        side_by_side(passes, [&](std::size_t i) {
             if (layouts[i].parted) return;
             FoundLayout& found = layouts[i].found;
             if (layouts[i].unparted) {
