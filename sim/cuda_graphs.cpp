@@ -103,6 +103,12 @@ std::int64_t most_in_flight(const plan::Program& program, std::int32_t stage) {
     return most;
 }
 
+// Kernels of a graph write where they wrote when they were captured. A caching allocator gives each
+// graph memory of its own for that; an arena has a place for it that others use in their turn.
+bool has_pools(const plan::Framework& framework) {
+    return framework.fragmentation > 0;
+}
+
 trace::GraphLaunches captured(const plan::Plan& plan, const plan::Scenario& scenario) {
     trace::GraphLaunches launches;
     const plan::CudaGraphs scope = scenario.training.cuda_graphs.scope;
@@ -183,7 +189,8 @@ std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,
                     const plan::Block& block = plan.blocks[static_cast<std::size_t>(index)];
                     const auto [first, last] = counted_ops(block, padded);
                     nodes += graphs * static_cast<std::int64_t>(block.ops.size() - (last - first));
-                    pools += graphs * captured_scratch(block, padded);
+                    if (has_pools(scenario.training.framework))
+                        pools += graphs * captured_scratch(block, padded);
                 }
         }
     }

@@ -22,8 +22,9 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
 trace::HostIssue host_issue(const plan::Scenario& scenario, const Hardware& hardware);
 
 // What a rank's graphs hold of the device's memory between steps, beside the arena: their nodes,
-// and where each layer has graphs of its own the scratch of these, which no other can use. As many
-// graphs of a layer as micro-batches are in flight.
+// and where each layer has graphs of its own the scratch of these, which no other can use, unless
+// the stack places all of its memory itself. As many graphs of a layer as micro-batches are in
+// flight.
 std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,
                          const plan::Scenario& scenario);
 

@@ -57,12 +57,26 @@ plan::Diagnostic joins_no_logits(const std::string& file) {
     return reason;
 }
 
-plan::Diagnostic captures_no_graphs(const std::string& file) {
+// Empty where they are what the backend captures, or none.
+std::string why_no_graphs(const plan::Scenario& scenario, const runtime::BackendRow& backend) {
+    const plan::CudaGraphs scope = scenario.training.cuda_graphs.scope;
+    if (scope == plan::CudaGraphs::none) return "";
+    if (!backend.keeps_layers)
+        return fmt::format("a {} issues nothing that CUDA graphs could hold", backend.rank_name);
+    if (scope == plan::CudaGraphs::full_iteration)
+        return "no backend captures a whole step; \"per_layer\" is what is captured";
+    if (scenario.model.has_experts())
+        return "how many rows come to experts decides what is launched, and how much memory "
+               "kernels use beside what is captured";
+    return "";
+}
+
+plan::Diagnostic captures_no_graphs(const std::string& file, std::string why) {
     plan::Diagnostic reason;
     reason.code = "T107";
     reason.file = file;
     reason.pointer = "/training/cuda_graphs";
-    reason.message = "no backend captures its kernels in CUDA graphs";
+    reason.message = std::move(why);
     reason.help = {"--set training.cuda_graphs=none: what is computed is the same"};
     return reason;
 }
@@ -153,10 +167,11 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     const auto& framework = scenario.training.framework;
     if (framework.loss_logits == plan::LossLogits::gathered && scenario.layout.tensor_parallel > 1)
         return {joins_no_logits(file)};
-    if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
-        return {captures_no_graphs(file)};
+    const runtime::BackendRow& backend = runtime::backend_named(options.backend);
+    if (std::string why = why_no_graphs(scenario, backend); !why.empty())
+        return {captures_no_graphs(file, std::move(why))};
     if (keeps_scaled_states(scenario.training.optimizer)) return {keeps_no_such_states(file)};
-    return runtime::backend_named(options.backend).reasons_not(plan::build_plan(scenario), file);
+    return backend.reasons_not(plan::build_plan(scenario), file);
 }
 
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
@@ -167,6 +182,7 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, co
     request.ranks_per_device = options.ranks_per_gpu;
     request.time_ops = options.time_ops;
     request.check_memory = options.check_memory;
+    request.keep_layers = run.scenario.training.cuda_graphs.scope == plan::CudaGraphs::per_layer;
     request.timeouts = timeouts_of(options);
     request.carrier = carrier_of(options);
     request.nccl = run.scenario.run.nccl;

@@ -29,6 +29,7 @@ struct BackendRequest {
     int threads_per_rank = 1;      // of the host
     int ranks_per_device = 0;      // 0: not asked for
     bool time_ops = false;         // a trace is wanted
+    bool keep_layers = false;      // by backends that can (training.cuda_graphs)
     bool check_memory = false;     // memory is poisoned; where it can be, ops are held to tensors
     CallTimeouts timeouts;
     Carrier carrier = Carrier::best;  // between ranks of the host that are processes
@@ -54,6 +55,8 @@ struct BackendRow {
     bool processes_speak = false;
     // Ranks may share a device.
     bool shares_devices = false;
+    // What a pass of a layer repeats in each step is captured, and launched at once.
+    bool keeps_layers = false;
 
     // Why this program has no such backend, and how to get one that has; empty: it has.
     std::string (*lacks)() = nullptr;

@@ -52,6 +52,7 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     if (request.ranks_per_device <= 1) export_nccl_settings(request);
     StreamBackendOptions options;
     options.streams.time_ops = request.time_ops;
+    options.streams.keep_layers = request.keep_layers;
     options.streams.poison = request.check_memory;
     options.timeouts = request.timeouts;
     options.ranks_per_device = std::max(1, request.ranks_per_device);
@@ -93,6 +94,7 @@ BackendRow cuda_row() {
     row.name = "cuda";
     row.rank_name = "CUDA rank";
     row.shares_devices = true;
+    row.keeps_layers = true;
     row.lacks = [] {
         return std::string(
             built_with_cuda() ? "" : "this program was built without CUDA: ./orrery build cuda");

@@ -78,6 +78,8 @@ CudaDriver::~CudaDriver() {
     cudaSetDevice(device_);
     for (cudaStream_t stream : streams_)
         cudaStreamSynchronize(stream);
+    for (cudaGraphExec_t graph : graphs_)
+        cudaGraphExecDestroy(graph);
     for (cudaEvent_t event : events_)
         cudaEventDestroy(event);
     for (cudaStream_t stream : streams_)
@@ -134,6 +136,34 @@ Event CudaDriver::create_event(bool timed) {
           "cudaEventCreateWithFlags");
     events_.push_back(event);
     return {event};
+}
+
+// A call that may wait for the device ends a capture of its own thread, and of no other.
+KeptWork CudaDriver::keep(Stream stream, const std::function<void()>& put) {
+    enter();
+    check(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+    cudaGraph_t captured = nullptr;
+    try {
+        put();
+    } catch (...) {
+        cudaStreamEndCapture(of(stream), &captured);
+        cudaGraphDestroy(captured);
+        throw;
+    }
+    check(cudaStreamEndCapture(of(stream), &captured), "cudaStreamEndCapture");
+    cudaGraphExec_t graph = nullptr;
+    const cudaError_t answer = cudaGraphInstantiate(&graph, captured, 0);
+    cudaGraphDestroy(captured);
+    check(answer, "cudaGraphInstantiate");
+    graphs_.push_back(graph);
+    return {graph};
+}
+
+void CudaDriver::launch(Stream stream, KeptWork work) {
+    enter();
+    check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(work.handle), of(stream)),
+          "cudaGraphLaunch");
 }
 
 void CudaDriver::record(Event event, Stream stream) {

@@ -25,6 +25,9 @@ class CudaDriver final : public StreamDriver {
     std::byte* allocate_host(std::int64_t bytes) override;
     Stream create_stream(StreamUse use) override;
     Event create_event(bool timed) override;
+    bool keeps_work() const override { return true; }
+    KeptWork keep(Stream stream, const std::function<void()>& put) override;
+    void launch(Stream stream, KeptWork work) override;
     void record(Event event, Stream stream) override;
     void wait(Stream stream, Event event) override;
     bool passed(Event event) override;
@@ -60,6 +63,7 @@ class CudaDriver final : public StreamDriver {
     std::optional<ProductChoices> choices_;
     std::vector<cudaStream_t> streams_;
     std::vector<cudaEvent_t> events_;
+    std::vector<cudaGraphExec_t> graphs_;
     std::vector<DeviceMemory> memory_;
     std::vector<HostBlock> host_memory_;
     HostFault host_fault_;

@@ -8,14 +8,16 @@
 namespace orrery::runtime {
 namespace {
 
-// What an op would launch is prepared, by its stream's kernels.
+// What an op would launch is prepared, by its stream's kernels; or by none.
 class Preparation final : public Kernels {
   public:
     struct NeedsStep {};  // thrown where the host asks for what a step computes
 
-    explicit Preparation(Kernels& kernels) : kernels_(kernels) {}
+    explicit Preparation(Kernels* kernels) : kernels_(kernels) {}
 
-    void launch(const KernelRequest& request) override { kernels_.prepare(request); }
+    void launch(const KernelRequest& request) override {
+        if (kernels_ != nullptr) kernels_->prepare(request);
+    }
     void bring(std::span<const std::int32_t>, void*) override {}
     void copy(const void*, void*, std::int64_t) override {}
     const std::int32_t* fetch(std::span<const std::int32_t>) override { throw NeedsStep{}; }
@@ -24,7 +26,7 @@ class Preparation final : public Kernels {
     }
 
   private:
-    Kernels& kernels_;
+    Kernels* kernels_;
 };
 
 }  // namespace
@@ -79,17 +81,20 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
     }
 }
 
-void Performer::prepare(const BoundOp& bound, Kernels& kernels) {
-    if (plan::is_communication(bound.op->kind()) || plan::is_copy(bound.op->kind())) return;
+bool Performer::prepare(const BoundOp& bound, Kernels* kernels) {
+    if (plan::is_communication(bound.op->kind()) || plan::is_copy(bound.op->kind())) return false;
     const StepInputs no_step;
     Preparation preparation(kernels);
+    const Call call{bound, no_step, preparation};
     const bool counts = std::exchange(counts_experts_, false);
+    bool known = true;
     try {
-        compute({bound, no_step, preparation});
+        compute(call);
     } catch (const Preparation::NeedsStep&) {
-        // what it launches from here on is known when it runs
+        known = false;  // what it launches from here on is known when it runs
     }
     counts_experts_ = counts;
+    return known && !call.looked && bound.fed_ahead < 0;
 }
 
 void Performer::compute(const Call& call) {
@@ -116,7 +121,7 @@ void Performer::compute(const plan::Cast& op, const Call& call) {
 void Performer::feed(const Call& call) {
     const BoundOp& bound = call.bound;
     const std::span<const std::int32_t> all =
-        call.inputs.tokens[static_cast<std::size_t>(bound.fed_ahead)];
+        call.step().tokens[static_cast<std::size_t>(bound.fed_ahead)];
     const auto count = static_cast<std::size_t>(bound.fed.elements);
     const std::size_t first = static_cast<std::size_t>(bound.micro_batch) * count;
     ORRERY_CHECK(first + count <= all.size(), "the host brought too few tokens");
@@ -135,7 +140,7 @@ Buffer Performer::written(const Call& call, std::size_t index) const {
 
 // Micro-batches take samples in turn over the data-parallel ranks, as Megatron-LM's samplers do.
 std::int64_t Performer::first_sample(const Call& call) const {
-    return call.inputs.first_sample +
+    return call.step().first_sample +
            (call.bound.micro_batch * program_.mesh.data + program_.at.data) *
                program_.tokens.samples;
 }
@@ -168,7 +173,7 @@ PositionRows Performer::position_rows(std::int64_t rows, std::int64_t offset) co
 DropoutKey Performer::dropout_key(const Call& call, const plan::Drop& drop) const {
     const std::int64_t place = (call.bound.layer + 1) * plan::kDropPlaces + drop.place;
     return {{static_cast<std::uint64_t>(program_.tokens.seed), static_cast<std::uint32_t>(place),
-             static_cast<std::uint32_t>(call.inputs.step)},
+             static_cast<std::uint32_t>(call.step().step)},
             drop.rate};
 }
 

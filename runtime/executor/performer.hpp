@@ -33,7 +33,9 @@ class Performer {
 
     // Has `kernels` prepare what a compute op will launch, as far as no step has to be known for
     // that: counts that are computed on the way are not there yet. Launches nothing.
-    void prepare(const BoundOp& bound, Kernels& kernels);
+    // Returns whether it asks the same of its kernels in every step: it looks at nothing that a
+    // step brings or computes. Null: nothing is prepared.
+    bool prepare(const BoundOp& bound, Kernels* kernels);
 
     // From now on adds up what route counts in forward passes; where kernels are performed when
     // they are called, in memory of the host's.
@@ -148,6 +150,12 @@ struct Performer::Call {
     const BoundOp& bound;
     const StepInputs& inputs;
     Kernels& kernels;
+    mutable bool looked = false;  // at what the step brings
+
+    const StepInputs& step() const {
+        looked = true;
+        return inputs;
+    }
 
     const plan::Tensor& read_tensor(std::size_t i) const {
         return bound.block->tensors[static_cast<std::size_t>(bound.op->reads[i])];

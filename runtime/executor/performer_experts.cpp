@@ -116,7 +116,7 @@ void Performer::compute(const plan::BalanceGradient& op, const Call& call) {
     added.first = first_row(op.rows);
     added.run = held_tokens() / op.units;
     added.sigmoid = op.score == plan::RouterScore::sigmoid;
-    added.factor = call.inputs.gradient_scale * op.coefficient * static_cast<double>(op.experts) /
+    added.factor = call.step().gradient_scale * op.coefficient * static_cast<double>(op.experts) /
                    static_cast<double>(op.chosen * op.unit);
     if (call.bound.reads.size() > 3) added.scale = at<float>(call.bound.reads[3]);
     added.scores = read(call, 1);
@@ -130,7 +130,7 @@ void Performer::compute(const plan::RouterZGradient& op, const Call& call) {
     RouterZGradient added;
     added.rows = op.rows;
     added.experts = op.experts;
-    added.factor = call.inputs.gradient_scale * op.coefficient;
+    added.factor = call.step().gradient_scale * op.coefficient;
     if (call.bound.reads.size() > 2) added.scale = at<float>(call.bound.reads[2]);
     added.logits = read(call, 1);
     added.dlogits = written(call, 0);

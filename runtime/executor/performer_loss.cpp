@@ -84,7 +84,7 @@ void Performer::compute(const plan::CrossEntropyJoin& op, const Call& call) {
 }
 
 void Performer::compute(const plan::CrossEntropy& op, const Call& call) {
-    call.kernels.cross_entropy({op.rows, call.inputs.gradient_scale * op.weight, read(call, 0),
+    call.kernels.cross_entropy({op.rows, call.step().gradient_scale * op.weight, read(call, 0),
                                 written(call, 0), call.bound.accumulates});
 }
 
@@ -96,7 +96,7 @@ void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& cal
     over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
         op.rows = rows;
         call.kernels.cross_entropy_backward({logits_part(op), targets + token,
-                                             call.inputs.gradient_scale * op.weight, scale,
+                                             call.step().gradient_scale * op.weight, scale,
                                              from(read(call, 1), row), from(read(call, 2), 2 * row),
                                              from(written(call, 0), row * op.width)});
     });
@@ -107,7 +107,7 @@ void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& cal
 void Performer::compute(const plan::CrossEntropyRescale& op, const Call& call) {
     const float* scale = call.bound.reads.size() > 8 ? at<float>(call.bound.reads[8]) : nullptr;
     call.kernels.cross_entropy_rescale({logits_part(op), at<std::int32_t>(call.bound.reads[7]),
-                                        call.inputs.gradient_scale, scale, op.hidden, read(call, 3),
+                                        call.step().gradient_scale, scale, op.hidden, read(call, 3),
                                         read(call, 4), read(call, 5), read(call, 6), read(call, 1),
                                         read(call, 2), written(call, 0), written(call, 1)});
 }
@@ -165,11 +165,11 @@ void Performer::compute(const plan::JudgeLoss& rule, const Call& call) {
 // in its order.
 void Performer::compute(const plan::AdamW& op, const Call& call) {
     AdamW adamw;
-    adamw.learning_rate = call.inputs.learning_rate;
+    adamw.learning_rate = call.step().learning_rate;
     adamw.beta1 = op.beta1;
     adamw.beta2 = op.beta2;
     adamw.epsilon = op.epsilon;
-    const auto updates = static_cast<double>(call.inputs.updates);
+    const auto updates = static_cast<double>(call.step().updates);
     adamw.correction1 = 1 - std::pow(op.beta1, updates);
     adamw.correction2 = 1 - std::pow(op.beta2, updates);
     const plan::Bucket& bucket = program_.buckets[bucket_of(call.bound)];

@@ -80,6 +80,7 @@ AttentionMask Performer::attention_mask(const Call& call, std::int64_t window) c
 
 AttentionDropout Performer::attention_dropout(const Call& call,
                                               const plan::AttentionForm& form) const {
+    if (form.drop.rate == 0) return {};
     return {dropout_key(call, form.drop), first_sample(call),
             first_head(form.heads, form.total_heads), form.total_heads};
 }

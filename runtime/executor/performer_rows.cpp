@@ -201,8 +201,10 @@ ResidualAdd Performer::residual_add(const plan::ResidualAdd& op, const Call& cal
     sum.y = written(call, 0);
     const std::size_t last = call.bound.writes.size() - 1;
     if (call.bound.writes[last].dtype == plan::DType::u8) sum.mask = written(call, last);
-    if (op.drop.rate > 0) sum.key = dropout_key(call, op.drop);
-    sum.index = rows_index(call, sum.rows, sum.width);
+    if (op.drop.rate > 0) {
+        sum.key = dropout_key(call, op.drop);
+        sum.index = rows_index(call, sum.rows, sum.width);
+    }
     return sum;
 }
 

@@ -122,9 +122,15 @@ void StreamDevice::issue(Walk& walk, std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t id = first; id < end; ++id) {
         const Stream stream = queue_of(*walk.program.ops[id].op).stream;
         wait_for(walk, id, first);
-        driver_.issue(stream, walk, id);
+        issue_op(walk, id, stream);
         if (walk.ends[id].handle != nullptr) driver_.record(walk.ends[id], stream);
     }
+}
+
+void StreamDevice::issue_op(Walk& walk, std::uint32_t id, Stream stream) {
+    const auto put = [&](std::uint32_t op) { driver_.issue(stream, walk, op); };
+    if (!walk.repeated) return put(id);
+    if (!walk.repeated->is_within(id) && !walk.repeated->issue(id, stream, put)) put(id);
 }
 
 // All ops before the first one that is issued have ended, and all steps but those under way.

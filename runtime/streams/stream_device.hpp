@@ -43,7 +43,10 @@ struct StreamOptions {
                                        // drivers that share the host's memory
     std::uint64_t delay_seed = 0;      // not 0: ops start after random delays
     std::int64_t clock_offset_ns = 0;  // added to the times of ops
-    std::string offload_path = {};     // the folder of what is kept on disk
+    // What repeats itself within a layer's pass is launched at once (repeated_work.hpp), by drivers
+    // that keep work; ops that are timed or looked at one by one are launched so.
+    bool keep_layers = false;
+    std::string offload_path = {};  // the folder of what is kept on disk
 };
 
 class StreamDevice final : public Device, private StepParts {
@@ -92,6 +95,7 @@ class StreamDevice final : public Device, private StepParts {
     void add_queue(plan::Stream stream);
     void make_performers();
     void make_walks();
+    void make_repeated_work();
     void make_watches();
     void make_step_ends();
     Queue& queue_of(const plan::Op& op);
@@ -103,6 +107,7 @@ class StreamDevice final : public Device, private StepParts {
     void perform(Walk& walk, std::uint32_t first, std::uint32_t end, const StepInputs& inputs);
     void start(Walk& walk);
     void issue(Walk& walk, std::uint32_t first, std::uint32_t end);
+    void issue_op(Walk& walk, std::uint32_t id, Stream stream);
     void wait_for(Walk& walk, std::uint32_t id, std::uint32_t first);
     void mark_ends(Walk& walk);
     void perform_op(const Walk& walk, const IssuedOp& op);

@@ -45,6 +45,7 @@ StreamDevice::StreamDevice(const BoundProgram& program, Communicator& communicat
     make_performers();
     make_walks();
     make_watches();
+    make_repeated_work();
     make_step_ends();
     if (amendment_) validation_.emplace(program, static_cast<StepParts&>(*this));
 }
@@ -134,11 +135,22 @@ void StreamDevice::make_walks() {
     }
 }
 
+// Ops that are looked at one by one are issued so.
+void StreamDevice::make_repeated_work() {
+    if (!options_.keep_layers || !driver_.keeps_work() || timing_ != Timing::of_steps ||
+        !watches_.empty())
+        return;
+    for (const auto& walk : walks_)
+        walk->repeated = std::make_unique<RepeatedWork>(
+            walk->program, walk->schedule, driver_,
+            [this](const BoundOp& bound) { return performer_->prepare(bound, nullptr); });
+}
+
 void StreamDevice::prepare() {
     const auto prepare_program = [this](const BoundProgram& program) {
         for (const BoundOp& bound : program.ops) {
             Queue& queue = queue_of(*bound.op);
-            queue.performer->prepare(bound, *queue.kernels);
+            queue.performer->prepare(bound, &*queue.kernels);
         }
     };
     for (std::int64_t turn = 0; turn < program_.turns(); ++turn)

@@ -2,8 +2,10 @@
 // op's turn has come. Internal to StreamDevice.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "runtime/streams/repeated_work.hpp"
 #include "runtime/streams/stream_device.hpp"
 
 namespace orrery::runtime {
@@ -37,7 +39,8 @@ class StreamDevice::Walk final : public QueuedWork, private OpPerformer {
     std::vector<Event> done;          // by queue
     std::int64_t origin = 0;          // when `start` was issued
     const StepInputs* inputs = nullptr;
-    StepInputs kept;  // of a step that runs on
+    StepInputs kept;                         // of a step that runs on
+    std::unique_ptr<RepeatedWork> repeated;  // null: ops are issued one by one
 
   private:
     void perform(std::uint32_t id) override {

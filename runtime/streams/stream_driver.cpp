@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "plan/check.hpp"
+
 namespace orrery::runtime {
 
 void StreamDriver::await(Event event, const std::function<void()>& meanwhile) {
@@ -13,6 +15,13 @@ void StreamDriver::await(Event event, const std::function<void()>& meanwhile) {
         std::this_thread::sleep_for(kPoll);
     }
     meanwhile();
+}
+
+KeptWork StreamDriver::keep(Stream, const std::function<void()>&) {
+    ORRERY_CHECK(false, "work is kept by drivers that say so");
+}
+void StreamDriver::launch(Stream, KeptWork) {
+    ORRERY_CHECK(false, "work is kept by drivers that say so");
 }
 
 }  // namespace orrery::runtime

@@ -31,6 +31,11 @@ struct Event {
     void* handle = nullptr;
 };
 
+// Work that can be put into a stream again as a whole; owned by the driver.
+struct KeptWork {
+    void* handle = nullptr;
+};
+
 // What a stream is for. A driver may give the same stream to all that ask for one of the same use.
 enum class StreamUse : std::uint8_t {
     compute,
@@ -85,6 +90,14 @@ class StreamDriver {
     virtual void when_failed(std::function<void(const std::exception_ptr&)> /*tell*/) {}
     // Returns once no work waits for its turn or is performed.
     virtual void finish() {}
+
+    // Whether the host issues less where work that repeats itself is kept (a CUDA graph).
+    virtual bool keeps_work() const { return false; }
+    // What `put` asks of kernels of the stream is kept, and not performed. It has been performed
+    // once before, so that nothing is allocated or loaded.
+    virtual KeptWork keep(Stream stream, const std::function<void()>& put);
+    // The stream performs it in its turn; one that is launched again has been performed before.
+    virtual void launch(Stream stream, KeptWork work);
 
     // The mark stands behind what the stream has been given so far; one that is recorded again
     // forgets where it was.

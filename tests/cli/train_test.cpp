@@ -309,7 +309,8 @@ TEST(Train, ScenariosThatCannotBeTrainedAre3) {
     expect_refusal("--set run={} --set training.schedule.decay=constant", 3,
                    "error[T002]: the run has no last step");
     expect_refusal("--set training.loss_logits=gathered", 3, "error[T105]");
-    expect_refusal("--set training.cuda_graphs=per_layer", 3, "error[T107]");
+    expect_refusal("--set training.cuda_graphs=per_layer", 3,
+                   "error[T107]: a CPU rank issues nothing that CUDA graphs could hold");
     expect_refusal("--set training.precision=bf16 --set training.optimizer.exp_avg_dtype=fp8", 3,
                    "error[T108]");
 }

@@ -48,10 +48,13 @@ struct PreparedSteps : testing::Test {
     }
 
     static Trained train(const MakeDriver& make, const Sets& more = {},
-                         const parity::RunOptions& asked = {}) {
+                         const parity::RunOptions& asked = {}, bool keep_layers = false) {
         parity::RunOptions options = asked;
         options.steps = 3;
-        StreamBackend backend({2, make, parity::host_devices(2).collectives}, std::nullopt, {});
+        StreamBackendOptions streams;
+        streams.streams.keep_layers = keep_layers;
+        StreamBackend backend({2, make, parity::host_devices(2).collectives}, std::nullopt,
+                              streams);
         options.backend = &backend;
         return parity::train(parity::scenario(parity::kGpt, sets(more)), options);
     }
@@ -109,6 +112,36 @@ TEST_F(PreparedSteps, SearchForNoProductWithinAStep) {
                 EXPECT_TRUE(before[0] > 0 || !choices.empty());
             }
         }
+}
+
+// In the second and the third step, of which the second captures. What is captured may not allocate
+// nor wait, which the emulated calls refuse.
+TEST_F(PreparedSteps, HaveTheSameBitsWhereLayersAreCaptured) {
+    const std::vector<Sets> layouts = {
+        {},
+        {"training.precision=bf16", "layout.recompute=full"},
+        {"training.attention_kernel=unfused", "training.dropout=0.1"},
+        {"layout.tensor_parallel=2", "layout.sequence_parallel=true", "cluster.devices_per_node=2"},
+        {"training.precision=fp8", "training.fp8_recipe=tensorwise",
+         "training.sequence_length=16"}};
+    for (const Sets& layout : layouts) {
+        SCOPED_TRACE(testing::PrintToString(layout));
+        std::mutex mutex;
+        std::map<std::thread::id, std::vector<std::int64_t>> launches;  // before each step
+        parity::RunOptions options;
+        options.change_inputs = [&](StepInputs&) {
+            const std::lock_guard lock(mutex);
+            launches[std::this_thread::get_id()].push_back(emulation::graph_launches);
+        };
+        const Trained captured = train(kWithoutFile, layout, options, true);
+        expect_same_bits(captured, train(kWithoutFile, layout));
+        EXPECT_FALSE(launches.empty());
+        for (const auto& [rank, before] : launches) {
+            ASSERT_EQ(before.size(), 3U);
+            EXPECT_EQ(before[0], before[1]) << "the first step loads and allocates";
+            EXPECT_GE(before[2] - before[1], 2) << "forward and backward";
+        }
+    }
 }
 
 TEST_F(PreparedSteps, HaveTheBitsOfTheFirstAlgorithmsWhereTheseAreFastest) {

@@ -32,31 +32,26 @@ class HostKernels final : public runtime::Kernels {
         : driver_(driver), stream_(stream), change_(change) {}
 
     void launch(const runtime::KernelRequest& request) override {
-        asked(std::string(runtime::name(request)));
-        if (!change_) return inner_.launch(request);
-        runtime::KernelRequest changed = request;
-        change_(changed);
-        inner_.launch(changed);
+        driver_.ask(stream_, std::string(runtime::name(request)), [this, request] {
+            runtime::KernelRequest changed = request;
+            if (change_) change_(changed);
+            inner_.launch(changed);
+        });
     }
     void bring(std::span<const std::int32_t> from, void* to) override {
-        asked("bring");
-        inner_.bring(from, to);
+        driver_.ask(stream_, "bring", [this, from, to] { inner_.bring(from, to); });
     }
     void copy(const void* from, void* to, std::int64_t bytes) override {
-        asked("copy");
-        inner_.copy(from, to, bytes);
+        driver_.ask(stream_, "copy", [this, from, to, bytes] { inner_.copy(from, to, bytes); });
     }
     const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
-        asked("fetch");
-        return inner_.fetch(numbers);
+        const std::int32_t* fetched = nullptr;
+        driver_.ask(stream_, "fetch", [&] { fetched = inner_.fetch(numbers); });
+        return fetched;
     }
     const double* keep(std::span<const double> values) override { return inner_.keep(values); }
 
   private:
-    void asked(std::string name) {
-        driver_.log.push_back({Asked::What::request, number_of(stream_), 0, std::move(name)});
-    }
-
     HostDriver& driver_;
     Stream stream_;
     const ChangeRequest& change_;
@@ -83,7 +78,33 @@ Event HostDriver::create_event(bool timed) {
     return numbered<Event>(recorded.size());
 }
 
+void HostDriver::ask(Stream stream, std::string name, const std::function<void()>& perform) {
+    if (keeping_) {
+        if (name == "bring" || name == "fetch")
+            throw std::logic_error("work that is kept is of no step");
+        kept_.back().push_back(perform);
+        return;
+    }
+    log.push_back({Asked::What::request, number_of(stream), 0, std::move(name)});
+    perform();
+}
+
+runtime::KeptWork HostDriver::keep(Stream, const std::function<void()>& put) {
+    kept_.emplace_back();
+    keeping_ = true;
+    put();
+    keeping_ = false;
+    return numbered<runtime::KeptWork>(kept_.size());
+}
+
+void HostDriver::launch(Stream stream, runtime::KeptWork work) {
+    log.push_back({Asked::What::launch, number_of(stream), 0, ""});
+    for (const auto& perform : kept_.at(number_of(work) - 1))
+        perform();
+}
+
 void HostDriver::record(Event event, Stream stream) {
+    if (keeping_) throw std::logic_error("work that is kept is of one stream");
     const std::lock_guard lock(mutex_);
     recorded.at(number_of(event) - 1) = ++time_;
     log.push_back({Asked::What::record, number_of(stream), number_of(event), ""});

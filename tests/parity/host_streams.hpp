@@ -17,7 +17,7 @@
 namespace orrery::parity {
 
 struct Asked {
-    enum class What { request, communication, record, wait } what = What::request;
+    enum class What { request, communication, record, wait, launch } what = What::request;
     std::uintptr_t stream = 0;
     std::uintptr_t event = 0;
     std::string name;  // of a request
@@ -34,6 +34,9 @@ class HostDriver final : public runtime::StreamDriver {
     std::byte* allocate(std::int64_t bytes) override;
     runtime::Stream create_stream(runtime::StreamUse use) override;
     runtime::Event create_event(bool timed) override;
+    bool keeps_work() const override { return true; }
+    runtime::KeptWork keep(runtime::Stream stream, const std::function<void()>& put) override;
+    void launch(runtime::Stream stream, runtime::KeptWork work) override;
     void record(runtime::Event event, runtime::Stream stream) override;
     void wait(runtime::Stream stream, runtime::Event event) override;
     bool passed(runtime::Event event) override;
@@ -54,12 +57,17 @@ class HostDriver final : public runtime::StreamDriver {
     std::vector<runtime::StreamUse> streams;  // by number less 1
     std::vector<std::int64_t> recorded;       // by number of the event less 1: when last; 0: never
 
+    // What kernels are asked for: written down and performed; or kept.
+    void ask(runtime::Stream stream, std::string name, const std::function<void()>& perform);
+
   private:
     void asked(runtime::Stream stream, const char* name);
 
     ChangeRequest change_;
     std::vector<std::vector<std::byte>> memory_;
     std::vector<bool> timed_;
+    std::vector<std::vector<std::function<void()>>> kept_;
+    bool keeping_ = false;
     std::int64_t time_ = 0;
     std::mutex mutex_;  // guards events, which another thread may ask for
 };

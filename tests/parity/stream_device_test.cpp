@@ -9,6 +9,7 @@
 #include <boost/dynamic_bitset.hpp>
 
 #include "plan/assemble/build_plan.hpp"
+#include "runtime/streams/repeated_work.hpp"
 #include "runtime/streams/stream_device.hpp"
 #include "runtime/streams/stream_schedule.hpp"
 #include "tests/parity/host_streams.hpp"
@@ -124,10 +125,10 @@ TEST_P(StreamSchedules, HoldEveryEdgeAndNoEventIsSuperfluous) {
     }
 }
 
-// What rank 0 asks of its driver in a step.
-std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
-                               const runtime::StreamOptions& options) {
-    std::vector<Asked> log;
+// What rank 0 asks of its driver in each of some steps.
+std::vector<std::vector<Asked>> logs_of_steps(const std::vector<std::unique_ptr<Bound>>& ranks,
+                                              const runtime::StreamOptions& options, int steps) {
+    std::vector<std::vector<Asked>> logs;
     runtime::run_ranks(ranks[0]->plan.mesh, {}, [&](plan::Rank rank, runtime::Communicator& inner) {
         const Bound& bound = *ranks[static_cast<std::size_t>(rank)];
         HostDriver driver;
@@ -136,10 +137,19 @@ std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
         const std::vector<std::int32_t> tokens(1024, 1);
         runtime::StepInputs inputs;
         inputs.tokens.fill(tokens);
-        device.run(inputs);
-        if (rank == 0) log = driver.log;
+        for (int step = 0; step < steps; ++step) {
+            driver.log.clear();
+            inputs.step = inputs.updates = step + 1;
+            device.run(inputs);
+            if (rank == 0) logs.push_back(driver.log);
+        }
     });
-    return log;
+    return logs;
+}
+
+std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
+                               const runtime::StreamOptions& options) {
+    return logs_of_steps(ranks, options, 1).front();
 }
 
 // An op's waits, its beginning, what it asks for, its end: all in the one stream that is its own.
@@ -194,6 +204,69 @@ TEST_P(StreamSchedules, MarkNothingElseUnlessOpsAreTimed) {
               1 + marked + streams.size());
 }
 
+std::int64_t count_of(const std::vector<Asked>& log, Asked::What what) {
+    return std::count_if(log.begin(), log.end(),
+                         [what](const Asked& asked) { return asked.what == what; });
+}
+
+// On one rank a pass of a layer is one launch from the second step on, and what remains is what no
+// layer has: tokens, embedding, head, loss, optimizer.
+TEST(StreamDevice, LaunchesAPassOfALayerAtOnce) {
+    const auto ranks = all_bound(layout("one", {"micro_batch_size=1"}));
+    const plan::Scenario& read = ranks[0]->scenario;
+    const BoundProgram& program = ranks[0]->program;
+    std::set<std::tuple<const plan::Block*, std::int32_t, std::int32_t>> passes;
+    for (const runtime::BoundOp& bound : program.ops)
+        if (bound.layer >= 0) passes.emplace(bound.block, bound.layer, bound.micro_batch);
+    const std::int64_t micro_batches = read.layout.global_batch_size;
+    ASSERT_EQ(passes.size(), static_cast<std::size_t>(2 * read.model.layers * micro_batches));
+    const auto logs = logs_of_steps(ranks, {.keep_layers = true}, 3);
+    EXPECT_EQ(count_of(logs[0], Asked::What::launch), 0);
+    EXPECT_EQ(count_of(logs[1], Asked::What::launch), static_cast<std::int64_t>(passes.size()));
+    EXPECT_EQ(count_of(logs[2], Asked::What::launch), static_cast<std::int64_t>(passes.size()));
+    const std::int64_t others = count_of(logs[2], Asked::What::request);
+    EXPECT_GT(others, 0);
+    EXPECT_LT(others * 4, count_of(logs[0], Asked::What::request));
+    EXPECT_EQ(logs[1].size(), logs[2].size());
+}
+
+// All micro-batches of a step come to one slot of the stash on one rank, and ask the same of it:
+// but for the first one, whose gradients overwrite what was there and are not added to it.
+TEST(RepeatedWork, OfTheSameSlotIsKeptOnce) {
+    const auto ranks = all_bound(layout("one", {"micro_batch_size=1"}));
+    const BoundProgram& program = ranks[0]->program;
+    const StreamSchedule schedule(program);
+    HostDriver driver;
+    runtime::RepeatedWork repeated(program, schedule, driver,
+                                   [](const runtime::BoundOp& bound) { return bound.layer >= 0; });
+    const plan::Scenario& read = ranks[0]->scenario;
+    EXPECT_EQ(repeated.runs(),
+              static_cast<std::size_t>(2 * read.model.layers * read.layout.global_batch_size));
+    const runtime::Stream stream = driver.create_stream(runtime::StreamUse::compute);
+    for (int step = 0; step < 2; ++step) {
+        EXPECT_EQ(repeated.kept(), 0U);
+        for (std::uint32_t id = 0; id < program.ops.size(); ++id)
+            repeated.issue(id, stream, [](std::uint32_t) {});
+    }
+    EXPECT_EQ(repeated.kept(), static_cast<std::size_t>((1 + 2) * read.model.layers));
+}
+
+// Whoever times ops or looks at them has them one by one; so has what depends on the step, as
+// dropout does.
+TEST(StreamDevice, KeepsNothingThatIsLookedAtOrIsOfAStep) {
+    const auto ranks = all_bound(layout("one", {}));
+    for (const runtime::StreamOptions& options :
+         {runtime::StreamOptions{.time_ops = true, .keep_layers = true},
+          runtime::StreamOptions{.poison = true, .keep_layers = true}})
+        for (const auto& log : logs_of_steps(ranks, options, 2))
+            EXPECT_EQ(count_of(log, Asked::What::launch), 0);
+    const auto dropping = all_bound(layout("one", {"training.dropout=0.1"}));
+    const auto logs = logs_of_steps(dropping, {.keep_layers = true}, 2);
+    const auto without = logs_of_steps(ranks, {.keep_layers = true}, 2);
+    EXPECT_GT(count_of(logs[1], Asked::What::launch), 0);
+    EXPECT_GT(count_of(logs[1], Asked::What::request), count_of(without[1], Asked::What::request));
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layouts()),
                          [](const auto& layout) { return layout.param.name; });
 
@@ -201,9 +274,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layout
 // as it adds up in the order of ranks.
 class StreamDevices : public testing::TestWithParam<NamedLayout> {};
 
-Trained train_in_streams(const plan::Scenario& read, std::int64_t steps) {
+Trained train_in_streams(const plan::Scenario& read, std::int64_t steps,
+                         const runtime::StreamOptions& asked = {.time_ops = true, .poison = true}) {
     runtime::StreamBackendOptions streams;
-    streams.streams = {.time_ops = true, .poison = true};
+    streams.streams = asked;
     runtime::StreamBackend backend(host_devices(8), std::nullopt, streams);
     RunOptions options;
     options.steps = steps;
@@ -221,12 +295,16 @@ TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
     constexpr std::int64_t kSteps = 5;
     const plan::Scenario read = scenario(kGpt, GetParam().sets);
     const Trained expected = train_on_cpu(read, kSteps);
-    const Trained found = train_in_streams(read, kSteps);
-    EXPECT_EQ(found.losses, expected.losses);
-    EXPECT_EQ(found.norms, expected.norms);
-    EXPECT_EQ(found.gradients, expected.gradients);
-    EXPECT_EQ(found.parameters, expected.parameters);
-    EXPECT_EQ(found.disagreement, "");
+    for (const runtime::StreamOptions& asked :
+         {runtime::StreamOptions{.time_ops = true, .poison = true},
+          runtime::StreamOptions{.keep_layers = true}}) {
+        const Trained found = train_in_streams(read, kSteps, asked);
+        EXPECT_EQ(found.losses, expected.losses);
+        EXPECT_EQ(found.norms, expected.norms);
+        EXPECT_EQ(found.gradients, expected.gradients);
+        EXPECT_EQ(found.parameters, expected.parameters);
+        EXPECT_EQ(found.disagreement, "");
+    }
 }
 
 std::vector<NamedLayout> trained_layouts() {

@@ -236,7 +236,14 @@ TEST(CudaGraphs, HoldNodesAndWhatTheirKernelsScratch) {
     }
     Sets captured = graphs("per_layer", 0, pipeline);
     captured.push_back("training.cuda_graphs.node_kb=10");
-    EXPECT_EQ(others(captured) - others(pipeline), nodes * 10'000 + scratch);
+    const auto held_with = [&](const char* fragmentation) {
+        Sets without = pipeline, with = captured;
+        without.push_back(std::string("training.fragmentation=") + fragmentation);
+        with.push_back(without.back());
+        return others(with) - others(without);
+    };
+    EXPECT_EQ(held_with("0.05"), nodes * 10'000 + scratch);
+    EXPECT_EQ(held_with("0"), nodes * 10'000) << "an arena has a place for what they scratch";
 }
 
 }  // namespace ORRERY_TEST_FILE

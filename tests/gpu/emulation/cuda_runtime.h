@@ -12,6 +12,8 @@
 #include <cstring>
 #include <functional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -130,6 +132,58 @@ T atomicMax(T* to, T value) {
     return before;
 }
 
+// ---- graphs ----
+using CUgraph_st = std::vector<std::function<cudaError_t()>>;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+
+namespace emulation {
+
+inline thread_local cudaGraph_t capture = nullptr;  // under way
+inline thread_local std::int64_t graph_launches = 0;
+
+// Performs what a stream is asked for, or keeps it for a graph.
+inline cudaError_t put(std::function<cudaError_t()> work) {
+    if (capture == nullptr) return work();
+    capture->push_back(std::move(work));
+    return cudaSuccess;
+}
+
+}  // namespace emulation
+
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+    if (emulation::capture != nullptr) return cudaErrorInvalidValue;
+    emulation::capture = new CUgraph_st;
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+    *graph = std::exchange(emulation::capture, nullptr);
+    return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+struct CUgraphExec_st {
+    CUgraph_st nodes;
+};
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* graph, cudaGraph_t from,
+                                        unsigned long long) {
+    *graph = new CUgraphExec_st{*from};
+    return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+    ++emulation::graph_launches;
+    for (const auto& node : graph->nodes)
+        if (const cudaError_t answer = node(); answer != cudaSuccess) return answer;
+    return cudaSuccess;
+}
+
 // ---- launches ----
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
@@ -154,11 +208,14 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
     const std::tuple<Parameters...> held(std::forward<Arguments>(arguments)...);
-    return emulation::run_grid(*config, reinterpret_cast<const void*>(kernel),
-                               [&] { std::apply(kernel, held); });
+    return emulation::put([config = *config, kernel, held] {
+        return emulation::run_grid(config, reinterpret_cast<const void*>(kernel),
+                                   [&] { std::apply(kernel, held); });
+    });
 }
 
-// ---- memory, streams, events: everything has been performed when a call returns ----
+// ---- memory, streams, events: everything has been performed when a call returns, but where it is
+// captured; what waits for the device then is refused ----
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDefault };
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
     *memory = std::malloc(bytes);
@@ -169,11 +226,13 @@ inline cudaError_t cudaFreeHost(void* memory) {
     return cudaSuccess;
 }
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+    if (emulation::capture != nullptr) return cudaErrorInvalidValue;
     constexpr std::size_t kAlignment = 256;  // as CUDA promises
     *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
+    if (memory != nullptr && emulation::capture != nullptr) return cudaErrorInvalidValue;
     std::free(memory);
     return cudaSuccess;
 }
@@ -187,12 +246,16 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                                    cudaStream_t) {
-    std::memcpy(to, from, bytes);
-    return cudaSuccess;
+    return emulation::put([=] {
+        std::memcpy(to, from, bytes);
+        return cudaSuccess;
+    });
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-    std::memset(memory, value, bytes);
-    return cudaSuccess;
+    return emulation::put([=] {
+        std::memset(memory, value, bytes);
+        return cudaSuccess;
+    });
 }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*call)(void*), void* data) {
     call(data);
@@ -233,7 +296,7 @@ inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, 
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
-    return cudaSuccess;
+    return emulation::capture != nullptr ? cudaErrorInvalidValue : cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) {
     return cudaSuccess;
@@ -250,6 +313,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    if (emulation::capture != nullptr) return cudaErrorInvalidValue;  // nobody records within one
     event->at_ms = emulation::clock_ms;
     return cudaSuccess;
 }

@@ -359,13 +359,17 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-    const EmulatedNode& engine = *plan->node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    const EmulatedNode& graph = *engine.node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-    std::memset(pack->get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE), 0xFF,
-                static_cast<std::size_t>(workspace_of(*plan)));
-    Values values(*pack);
-    for (const EmulatedNode* operation : graph.all<EmulatedNode*>(CUDNN_ATTR_OPERATIONGRAPH_OPS))
-        perform(*operation, values);
+    emulation::put([plan, pack = *pack] {
+        const EmulatedNode& engine = *plan->node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+        const EmulatedNode& graph = *engine.node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+        std::memset(pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE), 0xFF,
+                    static_cast<std::size_t>(workspace_of(*plan)));
+        Values values(pack);
+        for (const EmulatedNode* operation :
+             graph.all<EmulatedNode*>(CUDNN_ATTR_OPERATIONGRAPH_OPS))
+            perform(*operation, values);
+        return cudaSuccess;
+    });
     ++performed;
     return CUDNN_STATUS_SUCCESS;
 }

@@ -45,7 +45,7 @@ float number(const Buffer& from, std::int64_t index) {
 // Element [row, column] of the matrix after its operation.
 struct Operand {
     Buffer data;
-    const EmulatedLayout& layout;
+    EmulatedLayout layout;
     cublasOperation_t operation;
 
     std::int64_t rows() const { return operation == CUBLAS_OP_N ? layout.rows : layout.columns; }
@@ -202,10 +202,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               cudaStream_t) {
     const std::uint64_t which = algorithm->data[0];
     if (which == emulation::kNotLaunched) return CUBLAS_STATUS_NOT_SUPPORTED;
-    emulation::Products& asked = emulation::products();
+    emulation::Products& of_thread = emulation::products();
     const cublasLtMatmulHeuristicResult_t needs = found_as(which);
-    if (needs.state != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > bytes) ++asked.wrong_launches;
-    emulation::clock_ms += asked.ms(which, asked.launches.at(which)++);
+    if (needs.state != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > bytes)
+        ++of_thread.wrong_launches;
+    emulation::clock_ms += of_thread.ms(which, of_thread.launches.at(which)++);
     const Operand left{buffer(a, layout_a->type), *layout_a, description->of_a};
     const Operand right{buffer(b, layout_b->type), *layout_b, description->of_b};
     const Operand before{buffer(c, layout_c->type), *layout_c, CUBLAS_OP_N};
@@ -223,19 +224,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     };
     const float scale = *static_cast<const float*>(alpha);
     const float kept = *static_cast<const float*>(beta);
-    for (std::int64_t column = 0; column < layout_d->columns; ++column)
-        for (std::int64_t row = 0; row < layout_d->rows; ++row) {
-            float sum = 0;
-            for (std::int64_t i = 0; i < left.columns(); ++i) {
-                const std::int64_t k = which == emulation::kFaster ? left.columns() - 1 - i : i;
-                sum = std::fma(left.at(row, k), right.at(k, column), sum);
+    emulation::put([=, asked = *description, out = *layout_d] {
+        for (std::int64_t column = 0; column < out.columns; ++column)
+            for (std::int64_t row = 0; row < out.rows; ++row) {
+                float sum = 0;
+                for (std::int64_t i = 0; i < left.columns(); ++i) {
+                    const std::int64_t k = which == emulation::kFaster ? left.columns() - 1 - i : i;
+                    sum = std::fma(left.at(row, k), right.at(k, column), sum);
+                }
+                sum *= scale * scale_of(asked.a_scale, asked.a_mode, row) *
+                       scale_of(asked.b_scale, asked.b_mode, column);
+                if (kept != 0) sum += kept * before.at(row, column);
+                if (asked.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                    sum += load(buffer(asked.bias, asked.bias_type), row);
+                store(buffer(d, out.type), row + column * out.leading, sum);
             }
-            sum *= scale * scale_of(description->a_scale, description->a_mode, row) *
-                   scale_of(description->b_scale, description->b_mode, column);
-            if (kept != 0) sum += kept * before.at(row, column);
-            if (description->epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += load(buffer(description->bias, description->bias_type), row);
-            store(buffer(d, layout_d->type), row + column * layout_d->leading, sum);
-        }
+        return cudaSuccess;
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
