@@ -47,6 +47,15 @@ std::string attention_line(const CudaSettings& settings) {
     return "attention: cuDNN " + cudnn.version + " where it has a kernel, else Orrery's own";
 }
 
+// Ops that are timed, or looked at one by one, are launched so.
+std::vector<std::string> graphs_lines(const BackendRequest& request) {
+    if (!request.keep_layers) return {};
+    if (request.time_ops) return {"CUDA graphs: none, since each op is timed (--trace)"};
+    if (request.check_memory)
+        return {"CUDA graphs: none, since memory is poisoned (--check-memory)"};
+    return {"CUDA graphs: of what a pass of a layer repeats in each step"};
+}
+
 std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     export_cuda_settings();
     if (request.ranks_per_device <= 1) export_nccl_settings(request);
@@ -60,6 +69,7 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.overdue = request.overdue;
     const DriverSource devices = cuda_devices_of_process(request.cuda);
     say(request, {attention_line(request.cuda)});
+    say(request, graphs_lines(request));
     return std::make_unique<StreamBackend>(devices, request.launch, options);
 }
 

@@ -30,13 +30,15 @@ FIRST_LOSS_TOLERANCE = 1e-5  # before any update
 PREDICTION_WARM_UP = 3
 PREDICTION_STEPS = 10
 
-# Ranks that share the GPU, beside one rank.
+# Ranks that share the GPU, beside one rank; what is captured in CUDA graphs.
 SHARED_LAYOUTS = {
     "tensor 2": (2, ["layout.tensor_parallel=2"]),
     "pipeline 2": (2, ["layout.pipeline_parallel=2"]),
     "data 2, ZeRO-1": (2, ["layout.data_parallel=2", "layout.zero_stage=1"]),
     "data 2, ZeRO-3": (2, ["layout.data_parallel=2", "layout.zero_stage=3"]),
     "context 2, ring": (2, ["layout.context_parallel=2"]),
+    "captured": (1, ["training.cuda_graphs=per_layer"]),
+    "tensor 2, captured": (2, ["layout.tensor_parallel=2", "training.cuda_graphs=per_layer"]),
     "tensor 2, pipeline 2": (4, ["layout.tensor_parallel=2", "layout.pipeline_parallel=2"]),
 }
 SHARED_EXPERTS = {
@@ -50,6 +52,7 @@ ONE_RANK = ["layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.da
 # GPT-2's 124M in bf16 on one GPU: what changes from shape to shape is what a planner asks about.
 SHAPES = {
     "micro-batch 4": ["layout.micro_batch_size=4", "layout.global_batch_size=16"],
+    "captured": ["layout.micro_batch_size=4", "layout.global_batch_size=16", "training.cuda_graphs=per_layer"],
     "micro-batch 16": ["layout.micro_batch_size=16", "layout.global_batch_size=16"],
     "sequence 512": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "training.sequence_length=512"],
     "recomputed": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "layout.recompute=full"],
