@@ -31,20 +31,25 @@ std::vector<KeySpec> layout_changes() {
     return keys;
 }
 
+// A whole number that is silent where it is that of no settings.
+template <std::int64_t NcclSettings::*member>
+auto nccl_count(const char* name, const char* help, IntegerRange range, const char* variable) {
+    return count<member>(name, help, range)
+        .unset()
+        .written_if([](const NcclSettings& from) { return from.*member != NcclSettings{}.*member; })
+        .also({variable});
+}
+
 }  // namespace
 
-// Limits of the two counts are those of InfiniBand's packets; words are what NCCL 2.28 takes.
+// Limits of counts are those of InfiniBand's packets; words are what NCCL 2.28 takes.
 const Keys<NcclSettings>& nccl_keys() {
     static const Keys<NcclSettings> keys = {
-        count<&NcclSettings::ib_timeout>("ib_timeout",
-                                         "A lost packet is missed after 4.096 µs × 2^this", {1, 31})
-            .unset()
-            .written_if([](const NcclSettings& from) { return from.ib_timeout > 0; })
-            .also({"NCCL_IB_TIMEOUT"}),
-        count<&NcclSettings::ib_retry_cnt>("ib_retry_cnt", "And sent again so many times", {0, 7})
-            .unset()
-            .written_if([](const NcclSettings& from) { return from.ib_retry_cnt >= 0; })
-            .also({"NCCL_IB_RETRY_CNT"}),
+        nccl_count<&NcclSettings::ib_timeout>("ib_timeout",
+                                              "A lost packet is missed after 4.096 µs × 2^this",
+                                              {1, 31}, "NCCL_IB_TIMEOUT"),
+        nccl_count<&NcclSettings::ib_retry_cnt>("ib_retry_cnt", "And sent again so many times",
+                                                {0, 7}, "NCCL_IB_RETRY_CNT"),
         text<&NcclSettings::ib_hca>("ib_hca", "Adapters, in NCCL's syntax: \"mlx5_0:1,mlx5_1:1\"")
             .non_empty()
             .also({"NCCL_IB_HCA"}),
@@ -62,6 +67,31 @@ const Keys<NcclSettings>& nccl_keys() {
         word<&NcclSettings::debug>("debug", "What NCCL tells of itself",
                                    {"VERSION", "WARN", "INFO", "TRACE"})
             .also({"NCCL_DEBUG"}),
+        nccl_count<&NcclSettings::ib_gid_index>("ib_gid_index",
+                                                "Of addresses of adapters over Ethernet (RoCE)",
+                                                {0, 255}, "NCCL_IB_GID_INDEX"),
+        nccl_count<&NcclSettings::ib_tc>(
+            "ib_tc", "Traffic class, by which switches tell traffic apart", {0, 255}, "NCCL_IB_TC"),
+        nccl_count<&NcclSettings::ib_sl>("ib_sl", "Service level of InfiniBand", {0, 15},
+                                         "NCCL_IB_SL"),
+        word<&NcclSettings::net_gdr_level>(
+            "net_gdr_level", "How far from a GPU an adapter may be that reads its memory",
+            {"LOC", "PIX", "PXB", "PHB", "SYS"})
+            .also({"NCCL_NET_GDR_LEVEL"}),
+        nccl_count<&NcclSettings::cross_nic>(
+            "cross_nic", "Rings and trees keep to one rail (0), may change (1), or try not to (2)",
+            {0, 2}, "NCCL_CROSS_NIC"),
+        nccl_count<&NcclSettings::nvls_enable>(
+            "nvls_enable", "NVSwitches reduce: not (0), always (1), where they can (2)", {0, 2},
+            "NCCL_NVLS_ENABLE"),
+        nccl_count<&NcclSettings::collnet_enable>("collnet_enable",
+                                                  "Switches of the network reduce (SHARP): 1",
+                                                  {0, 1}, "NCCL_COLLNET_ENABLE"),
+        nccl_count<&NcclSettings::min_ctas>("min_ctas",
+                                            "SMs that a communicator's kernels take at least",
+                                            {1, 64}, "NCCL_MIN_CTAS"),
+        nccl_count<&NcclSettings::max_ctas>(
+            "max_ctas", "SMs that a communicator's kernels take at most", {1, 64}, "NCCL_MAX_CTAS"),
     };
     return keys;
 }

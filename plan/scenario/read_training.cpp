@@ -108,7 +108,9 @@ const Keys<BatchRamp>& batch_ramp_keys() {
 const Keys<GraphCapture>& graph_keys() {
     static const Keys<GraphCapture> keys = {
         choice<&GraphCapture::scope>("scope", "What the host launches at once").required(),
-        number<&GraphCapture::node_us>("node_us", "Between two kernels of a graph", {0, 1000})
+        number<&GraphCapture::node_us>(
+            "node_us", "Between two kernels of a graph, beyond what is between two of a stream",
+            {0, 1000})
             .in("µs"),
         number<&GraphCapture::node_kb>("node_kb", "Memory of a kernel of a graph (1e3 bytes)",
                                        {0, 1e6})

@@ -529,13 +529,14 @@ struct Framework {
     bool operator==(const Framework&) const = default;
 };
 
-// What the device takes between two kernels of a graph, and what a kernel of one takes of its
-// memory. The gap is what NVIDIA measured of a graph of short kernels, 3.4 µs each that run for 2.9
-// (Gray 2019, developer.nvidia.com/blog/cuda-graphs); the memory what a graph of empty kernels was
+// What the device takes between two kernels of a graph beyond what it takes between two of a
+// stream, and what a kernel of a graph takes of its memory. Kernels' timings are made on streams,
+// where NVIDIA measured 3.8 µs for each kernel that runs for 2.9, and 3.4 in a graph (Gray 2019,
+// developer.nvidia.com/blog/cuda-graphs): no more. The memory is what a graph of empty kernels was
 // seen to take for each more, 63 MiB for a thousand (forums.developer.nvidia.com, topic 244901).
 struct GraphCapture {
     CudaGraphs scope = CudaGraphs::none;
-    double node_us = 0.5;
+    double node_us = 0;
     double node_kb = 64;  // 1e3 bytes
 
     bool operator==(const GraphCapture&) const = default;
@@ -683,6 +684,16 @@ struct NcclSettings {
     std::string algorithm;           // "Ring"
     std::string protocol;            // "Simple"
     std::string debug;               // "WARN"
+    // −1: silent, as above.
+    std::int64_t ib_gid_index = -1;    // of adapters over Ethernet (RoCE)
+    std::int64_t ib_tc = -1;           // traffic class, which switches keep apart
+    std::int64_t ib_sl = -1;           // service level
+    std::string net_gdr_level;         // "PHB": how far from its GPU an adapter reads its memory
+    std::int64_t cross_nic = -1;       // whether rings and trees change rails
+    std::int64_t nvls_enable = -1;     // whether NVSwitches reduce
+    std::int64_t collnet_enable = -1;  // whether switches of the network reduce (SHARP)
+    std::int64_t min_ctas = 0;         // of one communicator's kernels, on as many SMs; 0: silent
+    std::int64_t max_ctas = 0;
 
     bool operator==(const NcclSettings&) const = default;
 };

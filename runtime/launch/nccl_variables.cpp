@@ -25,7 +25,17 @@ std::vector<Setting> settings_of(const plan::NcclSettings& nccl) {
             {"socket_interface", "NCCL_SOCKET_IFNAME", nccl.socket_interface},
             {"algorithm", "NCCL_ALGO", nccl.algorithm},
             {"protocol", "NCCL_PROTO", nccl.protocol},
-            {"debug", "NCCL_DEBUG", nccl.debug}};
+            {"debug", "NCCL_DEBUG", nccl.debug},
+            {"ib_gid_index", "NCCL_IB_GID_INDEX", number(nccl.ib_gid_index, silent.ib_gid_index)},
+            {"ib_tc", "NCCL_IB_TC", number(nccl.ib_tc, silent.ib_tc)},
+            {"ib_sl", "NCCL_IB_SL", number(nccl.ib_sl, silent.ib_sl)},
+            {"net_gdr_level", "NCCL_NET_GDR_LEVEL", nccl.net_gdr_level},
+            {"cross_nic", "NCCL_CROSS_NIC", number(nccl.cross_nic, silent.cross_nic)},
+            {"nvls_enable", "NCCL_NVLS_ENABLE", number(nccl.nvls_enable, silent.nvls_enable)},
+            {"collnet_enable", "NCCL_COLLNET_ENABLE",
+             number(nccl.collnet_enable, silent.collnet_enable)},
+            {"min_ctas", "NCCL_MIN_CTAS", number(nccl.min_ctas, silent.min_ctas)},
+            {"max_ctas", "NCCL_MAX_CTAS", number(nccl.max_ctas, silent.max_ctas)}};
 }
 
 }  // namespace

@@ -120,9 +120,12 @@ TEST(Training, SettingsOfNcclAreReadAndSilentOnesStaySilent) {
     const Scenario all =
         sound({"run.nccl.ib_timeout=22", "run.nccl.ib_retry_cnt=0", "run.nccl.ib_hca=mlx5_0:1",
                "run.nccl.socket_interface=^docker", "run.nccl.algorithm=NVLSTree",
-               "run.nccl.protocol=LL128", "run.nccl.debug=INFO"});
-    EXPECT_EQ(all.run.nccl,
-              (NcclSettings{22, 0, "mlx5_0:1", "^docker", "NVLSTree", "LL128", "INFO"}));
+               "run.nccl.protocol=LL128", "run.nccl.debug=INFO", "run.nccl.ib_gid_index=3",
+               "run.nccl.ib_tc=106", "run.nccl.ib_sl=4", "run.nccl.net_gdr_level=PHB",
+               "run.nccl.cross_nic=0", "run.nccl.nvls_enable=2", "run.nccl.collnet_enable=1",
+               "run.nccl.min_ctas=4", "run.nccl.max_ctas=16"});
+    EXPECT_EQ(all.run.nccl, (NcclSettings{22, 0, "mlx5_0:1", "^docker", "NVLSTree", "LL128", "INFO",
+                                          3, 106, 4, "PHB", 0, 2, 1, 4, 16}));
     EXPECT_EQ(sound({"run.nccl.debug=WARN"}).run.nccl.ib_retry_cnt, -1);
 }
 

@@ -21,7 +21,8 @@ NcclVariables variables(const plan::NcclSettings& settings,
 }
 
 TEST(NcclVariables, EveryKeyHasItsVariable) {
-    const plan::NcclSettings all{22, 0, "mlx5_0", "^docker", "Ring", "Simple", "WARN"};
+    const plan::NcclSettings all{22,  0, "mlx5_0", "^docker", "Ring", "Simple", "WARN", 3,
+                                 106, 4, "PHB",    0,         2,      1,        4,      16};
     const NcclVariables result = variables(all, {});
     EXPECT_EQ(result.exported, (std::vector<Variable>{{"NCCL_IB_TIMEOUT", "22"},
                                                       {"NCCL_IB_RETRY_CNT", "0"},
@@ -29,8 +30,17 @@ TEST(NcclVariables, EveryKeyHasItsVariable) {
                                                       {"NCCL_SOCKET_IFNAME", "^docker"},
                                                       {"NCCL_ALGO", "Ring"},
                                                       {"NCCL_PROTO", "Simple"},
-                                                      {"NCCL_DEBUG", "WARN"}}));
-    ASSERT_EQ(result.lines.size(), 7U);
+                                                      {"NCCL_DEBUG", "WARN"},
+                                                      {"NCCL_IB_GID_INDEX", "3"},
+                                                      {"NCCL_IB_TC", "106"},
+                                                      {"NCCL_IB_SL", "4"},
+                                                      {"NCCL_NET_GDR_LEVEL", "PHB"},
+                                                      {"NCCL_CROSS_NIC", "0"},
+                                                      {"NCCL_NVLS_ENABLE", "2"},
+                                                      {"NCCL_COLLNET_ENABLE", "1"},
+                                                      {"NCCL_MIN_CTAS", "4"},
+                                                      {"NCCL_MAX_CTAS", "16"}}));
+    ASSERT_EQ(result.lines.size(), result.exported.size());
     EXPECT_EQ(result.lines[3], "NCCL_SOCKET_IFNAME=^docker (run.nccl.socket_interface)");
 }
 
