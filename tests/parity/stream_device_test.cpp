@@ -260,11 +260,18 @@ TEST(StreamDevice, KeepsNothingThatIsLookedAtOrIsOfAStep) {
           runtime::StreamOptions{.poison = true, .keep_layers = true}})
         for (const auto& log : logs_of_steps(ranks, options, 2))
             EXPECT_EQ(count_of(log, Asked::What::launch), 0);
+    const auto asked_for = [](const std::vector<Asked>& log, const char* name) {
+        return std::count_if(log.begin(), log.end(),
+                             [name](const Asked& asked) { return asked.name == name; });
+    };
     const auto dropping = all_bound(layout("one", {"training.dropout=0.1"}));
     const auto logs = logs_of_steps(dropping, {.keep_layers = true}, 2);
-    const auto without = logs_of_steps(ranks, {.keep_layers = true}, 2);
     EXPECT_GT(count_of(logs[1], Asked::What::launch), 0);
-    EXPECT_GT(count_of(logs[1], Asked::What::request), count_of(without[1], Asked::What::request));
+    for (const char* dropped : {"residual_add", "attention"}) {  // of each layer, and what is apart
+        EXPECT_GE(asked_for(logs[0], dropped), ranks[0]->scenario.model.layers);
+        EXPECT_EQ(asked_for(logs[1], dropped), asked_for(logs[0], dropped));
+    }
+    EXPECT_EQ(asked_for(logs_of_steps(ranks, {.keep_layers = true}, 2)[1], "attention"), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layouts()),
