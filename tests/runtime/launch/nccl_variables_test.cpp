@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/scenario/schema.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 
 namespace orrery::runtime {
@@ -41,6 +42,12 @@ TEST(NcclVariables, EveryKeyHasItsVariable) {
                                                       {"NCCL_MIN_CTAS", "4"},
                                                       {"NCCL_MAX_CTAS", "16"}}));
     ASSERT_EQ(result.lines.size(), result.exported.size());
+    // A key that nothing exports would be an option that nothing reads.
+    const plan::KeySpec* const declared = plan::key_at("run.nccl");
+    ASSERT_NE(declared, nullptr);
+    ASSERT_EQ(declared->keys.size(), result.exported.size());
+    for (std::size_t i = 0; i < result.exported.size(); ++i)
+        EXPECT_EQ(declared->keys[i].aliases.front(), result.exported[i].name);
     EXPECT_EQ(result.lines[3], "NCCL_SOCKET_IFNAME=^docker (run.nccl.socket_interface)");
 }
 
