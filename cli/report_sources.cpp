@@ -22,6 +22,7 @@ constexpr std::array<const char*, 5> kFamilyNames = {
 Family family_of(plan::OpKind kind) {
     switch (kind) {
         case plan::OpKind::gemm:
+        case plan::OpKind::activated_gemm:
             return Family::gemm;
         case plan::OpKind::batched_gemm:
             return Family::batched_gemm;

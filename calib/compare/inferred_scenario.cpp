@@ -654,6 +654,9 @@ class Inferrer {
         if (has_sign(Sign::added_norm))
             say("training.norm_kernel", "fused_add", Certainty::certain,
                 "norms make the sum that they read");
+        if (has_sign(Sign::epilogue))
+            say("training.activation_kernel", "epilogue", Certainty::certain,
+                "products take the MLP's function along");
         if (!has_sign(Sign::gradient_norm))
             say("training.optimizer.clip_norm", 0, Certainty::certain,
                 "no norm of gradients is made");

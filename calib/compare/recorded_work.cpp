@@ -459,6 +459,7 @@ WorkKind work_kind(plan::OpKind kind) {
     using plan::OpKind;
     switch (kind) {
         case OpKind::gemm:
+        case OpKind::activated_gemm:
         case OpKind::batched_gemm:
         case OpKind::grouped_gemm:
             return WorkKind::gemm;

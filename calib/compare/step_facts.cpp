@@ -477,6 +477,16 @@ class Gatherer {
                     put(ProductFact{*shape});
                 }
                 return;
+            case OpKind::activated_gemm:
+                // Backward reads what its function was taken of besides.
+                put(SignFact{Sign::epilogue});
+                if (const auto shape = product_shape(arguments.op, arguments.input_dims)) {
+                    note_type(number);
+                    put(ProductFact{*shape});
+                    if (span.phase != plan::Phase::backward)
+                        put(ActivationFact{ActivationWord::gelu, shape->n, shape->n});
+                }
+                return;
             case OpKind::attention:
             case OpKind::attention_block:
                 return take_planned_attention(span, arguments, first);

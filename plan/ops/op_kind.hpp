@@ -14,6 +14,7 @@
 #include "plan/ops/copies.hpp"
 #include "plan/ops/eight_bit.hpp"
 #include "plan/ops/embedding.hpp"
+#include "plan/ops/epilogues.hpp"
 #include "plan/ops/experts.hpp"
 #include "plan/ops/heads.hpp"
 #include "plan/ops/latent.hpp"
@@ -28,6 +29,7 @@ namespace orrery::plan {
 // clang-format off
 #define ORRERY_OPS(OP)           \
     ORRERY_MATRIX_OPS(OP)        \
+    ORRERY_EPILOGUE_OPS(OP)      \
     ORRERY_ATTENTION_OPS(OP)     \
     ORRERY_ROW_OPS(OP)           \
     ORRERY_HEAD_OPS(OP)          \

@@ -18,26 +18,6 @@ bool is_operand(const Op& op, TensorId id) {
            std::count(op.writes.begin(), op.writes.end(), id) > 0;
 }
 
-// Leaves out tensors, of which no op speaks.
-void keep_tensors(Block& block, const std::vector<bool>& kept) {
-    std::vector<TensorId> moved(block.tensors.size(), -1);
-    std::vector<Tensor> tensors;
-    for (std::size_t id = 0; id < block.tensors.size(); ++id) {
-        if (!kept[id]) continue;
-        moved[id] = static_cast<TensorId>(tensors.size());
-        tensors.push_back(std::move(block.tensors[id]));
-    }
-    block.tensors = std::move(tensors);
-    const auto move = [&](TensorId& id) {
-        if (id >= 0) id = moved[static_cast<std::size_t>(id)];
-    };
-    move(block.input);
-    move(block.output);
-    for (Op& op : block.ops)
-        for (auto* ids : {&op.reads, &op.writes})
-            std::for_each(ids->begin(), ids->end(), move);
-}
-
 // Forward does nothing but receive what backward begins with.
 void leave_to_backward(Block& forward) {
     forward.ops.clear();

@@ -69,6 +69,13 @@ void fuse_norms_of(const PlanInput&, PartBlocks& part) {
     if (part.recompute) fuse_norms(*part.recompute);
 }
 
+void fuse_epilogues_of(const PlanInput&, PartBlocks& part) {
+    if (!is_layer(part.place)) return;
+    fuse_epilogues(part.pair.forward);
+    fuse_epilogues(part.pair.backward);
+    if (part.recompute) fuse_epilogues(*part.recompute);
+}
+
 void halve(const PlanInput& input, PartBlocks& part) {
     if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
@@ -182,6 +189,16 @@ std::vector<Pass> make_passes() {
          },
          {},
          OverPart{fuse_norms_of}},
+        {PassId::fuse_epilogues,
+         "fuse epilogues",
+         "a product takes along the function between an MLP's products, and in backward its slope",
+         "`training.activation_kernel` is `epilogue`",
+         [](const PlanInput& input) {
+             return input.scenario.training.framework.activation_kernel ==
+                    ActivationKernel::epilogue;
+         },
+         {},
+         OverPart{fuse_epilogues_of}},
         {halve_backward,
          "halve backward",
          "backward is in two: what the stage before waits for, and what can wait itself",

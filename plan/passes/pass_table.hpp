@@ -24,6 +24,7 @@ enum class PassId : std::uint8_t {
     compress_stash,
     split_tensor_communication,
     fuse_norms,
+    fuse_epilogues,
     halve_backward,
     halve_head,
     serialise_tensor_communication,

@@ -99,6 +99,15 @@ void split_tensor_communication(Block& block, std::int64_t parts);
 // norm adds the residual's gradient already.
 void fuse_norms(Block& block);
 
+// epilogues.cpp — a product and the function that is taken of it become one op (activated_gemm),
+// and so do the gradient of a product's input and the slope that it is multiplied with: what was
+// written to be read by the next kernel alone is no more. Only functions that products take along
+// (plan/ops/epilogues.hpp), in 16 or 32 bits.
+void fuse_epilogues(Block& block);
+
+// kept_tensors.cpp — leaves out tensors, of which no op speaks: `kept` is by tensor.
+void keep_tensors(Block& block, const std::vector<bool>& kept);
+
 // gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
 // framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on). A tied embedding
 // has a bucket of its own on either end, so that shards of both copies hold the same elements.

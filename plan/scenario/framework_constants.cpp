@@ -25,6 +25,9 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::norm_kernel>(
             "norm_kernel",
             "One kernel, single operations, or one that adds the residual before it, too"),
+        choice<&Framework::activation_kernel>(
+            "activation_kernel",
+            "The function between an MLP's products: a kernel, or the products' own epilogue"),
         choice<&Framework::gathered_inputs>("gathered_inputs",
                                             "Sequence parallelism: inputs of products are gathered "
                                             "again in backward, or kept whole"),

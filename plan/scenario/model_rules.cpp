@@ -39,6 +39,15 @@ bool adds_before_norm(const LayerSpec& layer) {
     return !layer.parallel_block && layer.norm_before;
 }
 
+// GELU by its tanh, of one product: plan/ops/epilogues.hpp says which functions products take
+// along.
+bool has_gelu_of_product(const LayerSpec& layer) {
+    const ExpertMlp* const experts = layer.experts();
+    if (experts != nullptr && experts->shared_ffn == 0) return false;
+    const DenseMlp& mlp = experts != nullptr ? experts->expert : layer.dense();
+    return mlp.activation == Activation::gelu && mlp.gelu == Gelu::tanh;
+}
+
 }  // namespace
 
 void check_tensor(Reading& reading, const Scenario& scenario) {
@@ -81,6 +90,21 @@ void check_norms(Reading& reading, const Scenario& scenario) {
                            ? "y = x + attention(norm(x)) + mlp(norm(x))"
                            : "m = x + norm(attention(x)), y = m + norm(mlp(m))";
     fault.help.push_back("norm_kernel: \"fused\"");
+}
+
+// Nor is there an epilogue without a function that it can be.
+void check_activation(Reading& reading, const Scenario& scenario) {
+    const Training& training = scenario.training;
+    if (training.framework.activation_kernel != ActivationKernel::epilogue) return;
+    const std::vector<LayerSpec>& kinds = scenario.model.kinds;
+    const bool has_gelu = std::any_of(kinds.begin(), kinds.end(), has_gelu_of_product);
+    if (has_gelu && training.precision != Precision::fp8) return;
+    Diagnostic& fault = reading.report_field(
+        "S066", "training.activation_kernel",
+        has_gelu ? "products of eight bits take no activation along"
+                 : "no product of the model's layers has an activation that it can take along");
+    fault.note = "products take GELU by its tanh along, in 16 and 32 bits, which one product feeds";
+    fault.help.push_back("activation_kernel: \"own\"");
 }
 
 // A tensor rank's share of the tokens goes in equal parts.

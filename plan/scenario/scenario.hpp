@@ -54,6 +54,7 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // 1805.02867; the kernels of Liger and of Transformer Engine).
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed, fused_add };
+enum class ActivationKernel : std::uint8_t { own, epilogue };
 // Sequence parallelism: what was gathered for a product of forward is gathered again for its weight
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
@@ -476,6 +477,9 @@ struct Framework {
     // before it is weighted. fused_add: one that follows a layer's residual addition makes the sum,
     // too, which is a read of the sum less.
     NormKernel norm_kernel = NormKernel::fused;
+    // epilogue: the function between an MLP's products is done by their kernels, where these can
+    // (plan/ops/epilogues.hpp).
+    ActivationKernel activation_kernel = ActivationKernel::own;
     GatheredInputs gathered_inputs = GatheredInputs::again;
     // kernels: all that a rank's experts do takes one kernel each. split: the host launches each
     // expert's products and casts; biases of the first product are added in it, those of the second

@@ -73,6 +73,10 @@ struct Spelling<NormKernel> {
     static constexpr std::array<std::string_view, 3> names = {"fused", "composed", "fused_add"};
 };
 template <>
+struct Spelling<ActivationKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"own", "epilogue"};
+};
+template <>
 struct Spelling<GatheredInputs> {
     static constexpr std::array<std::string_view, 2> names = {"again", "kept"};
 };

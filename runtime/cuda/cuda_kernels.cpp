@@ -18,6 +18,11 @@ struct Launched {
         if (!plan::is_eight_bit(request.a.dtype)) check_types({request.a, request.b});
         products->perform(request, stream);
     }
+    void operator()(const ActivatedGemm& request) const {
+        const Gemm& product = request.product;
+        check_types({product.a, product.b, product.bias, product.c, request.before});
+        products->perform(request, stream);
+    }
     // A product for each expert that has rows; the host has to know how many.
     void operator()(const GroupedGemm& request) const {
         check_types({request.a, request.b, request.c});
@@ -111,14 +116,17 @@ bool CudaKernels::attends_by_cudnn(const KernelRequest& request) {
 
 void CudaKernels::launch(const KernelRequest& request) {
     if (attends_by_cudnn(request)) return;
-    const bool multiplies =
-        std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
+    const bool multiplies = std::holds_alternative<Gemm>(request) ||
+                            std::holds_alternative<ActivatedGemm>(request) ||
+                            std::holds_alternative<GroupedGemm>(request);
     std::visit(Launched{stream_, *this, multiplies ? &products() : nullptr, scratch_}, request);
 }
 
 // How many rows the products of a GroupedGemm have, only a step knows.
 void CudaKernels::prepare(const KernelRequest& request) {
     if (const auto* product = std::get_if<Gemm>(&request)) products().prepare(*product, stream_);
+    if (const auto* product = std::get_if<ActivatedGemm>(&request))
+        products().prepare(*product, stream_);
     CudnnAttention* const attention = attention_for(request);
     if (attention == nullptr) return;
     if (const auto* forward = std::get_if<Attention>(&request))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -40,10 +41,32 @@ std::int64_t alignment_of(const void* pointer) {
     return std::int64_t{1} << (zeros < 8 ? zeros : 8);
 }
 
-std::string text_of(const Gemm& op) {
+std::string text_of(const Gemm& op, Epilogue epilogue = Epilogue::none) {
     return "product of " + std::string(plan::name(op.a.dtype)) + " to " +
-           std::string(plan::name(op.c.dtype)) + ", m " + std::to_string(op.m) + ", n " +
-           std::to_string(op.n) + ", k " + std::to_string(op.k);
+           std::string(plan::name(op.c.dtype)) +
+           (epilogue == Epilogue::none ? "" : " that takes GELU along") + ", m " +
+           std::to_string(op.m) + ", n " + std::to_string(op.n) + ", k " + std::to_string(op.k);
+}
+
+Epilogue epilogue_of(const ActivatedGemm& op) {
+    ORRERY_CHECK(op.form == ActivationForm::gelu_tanh,
+                 "cuBLASLt has epilogues for GELU by its tanh");
+    if (op.product.form != GemmForm::forward) return Epilogue::gelu_slope;
+    return op.before ? Epilogue::gelu_kept : Epilogue::gelu;
+}
+
+cublasLtEpilogue_t lt_epilogue(Epilogue epilogue, bool with_bias) {
+    switch (epilogue) {
+        case Epilogue::none:
+            return with_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+        case Epilogue::gelu:
+            return with_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+        case Epilogue::gelu_kept:
+            return with_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+        case Epilogue::gelu_slope:
+            break;
+    }
+    return CUBLASLT_EPILOGUE_DGELU;
 }
 
 // cuBLASLt's matrices are column-major, and a row-major matrix read so is its transpose. So it is
@@ -163,32 +186,53 @@ void check(cublasStatus_t answer, const std::string& what) {
         throw DeviceError("cuBLASLt " + what + ": " + cublas_lt().GetStatusString(answer));
 }
 
+// A product and what its kernel does of it.
+struct LtGemm::Asked {
+    Gemm op;
+    Epilogue epilogue = Epilogue::none;
+    Buffer beside{};  // of c's type; null: nothing
+
+    Asked(const Gemm& gemm) : op(gemm) {}
+    Asked(const ActivatedGemm& activated)
+        : op(activated.product), epilogue(epilogue_of(activated)), beside(activated.before) {
+        ORRERY_CHECK(!op.bias || op.bias.dtype == op.c.dtype,
+                     "a bias of the type of what a function is taken of");
+    }
+};
+
 struct LtGemm::Choice {
     Description description;
     Layout a, b, c;
     cublasLtMatmulAlgo_t algorithm{};
 
-    explicit Choice(const Gemm& op, const Product& product) : Choice(op, product, sides_of(op)) {}
+    explicit Choice(const Asked& asked, const Product& product)
+        : Choice(asked, product, sides_of(asked.op)) {}
 
     // Of one more product of the kind.
-    void point_at(const Gemm& op, const Product& product) {
+    void point_at(const Asked& asked, const Product& product) {
+        const Gemm& op = asked.op;
         if (product.with_bias)
             description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                             static_cast<const void*>(op.bias.data));
+        if (asked.beside)
+            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                            static_cast<const void*>(asked.beside.data));
         if (is_scaled(op)) set_scales(op, product.scales_by_rows, description);
     }
 
   private:
-    Choice(const Gemm& op, const Product& product, const Sides& sides)
+    Choice(const Asked& asked, const Product& product, const Sides& sides)
         : description(sides),
-          a(op.a.dtype, sides.a_rows, sides.a_columns),
-          b(op.b.dtype, sides.b_rows, sides.b_columns),
-          c(op.c.dtype, op.n, op.m) {
-        if (product.with_bias) {
-            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-            description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(op.bias.dtype));
-        }
-        point_at(op, product);
+          a(asked.op.a.dtype, sides.a_rows, sides.a_columns),
+          b(asked.op.b.dtype, sides.b_rows, sides.b_columns),
+          c(asked.op.c.dtype, asked.op.n, asked.op.m) {
+        const cublasLtEpilogue_t epilogue = lt_epilogue(asked.epilogue, product.with_bias);
+        if (epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+        if (product.with_bias)
+            description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(asked.op.bias.dtype));
+        if (asked.beside) description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, asked.op.n);
+        point_at(asked, product);
     }
 };
 
@@ -201,7 +245,8 @@ LtGemm::~LtGemm() {
     cublas_lt().Destroy(handle_);
 }
 
-Product LtGemm::product_of(const Gemm& op) const {
+Product LtGemm::product_of(const Asked& asked) const {
+    const Gemm& op = asked.op;
     return {op.form,
             op.m,
             op.n,
@@ -215,11 +260,13 @@ Product LtGemm::product_of(const Gemm& op) const {
             alignment_of(op.a.data),
             alignment_of(op.b.data),
             alignment_of(op.c.data),
-            workspace_.bytes};
+            workspace_.bytes,
+            asked.epilogue,
+            asked.beside ? alignment_of(asked.beside.data) : 0};
 }
 
 // As the heuristics order them, by the time that they expect; at least one.
-std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Gemm& op, const Product& product,
+std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Asked& asked, const Product& product,
                                                  const Choice& choice, int most) const {
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -240,57 +287,68 @@ std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Gemm& op, const Product& 
     check(cublas_lt().MatmulAlgoGetHeuristic(handle_, choice.description.handle, choice.b.handle,
                                              choice.a.handle, choice.c.handle, choice.c.handle,
                                              preference.handle, most, found.data(), &count),
-          text_of(op));
+          text_of(asked.op, asked.epilogue));
     found.resize(static_cast<std::size_t>(count));
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (const cublasLtMatmulHeuristicResult_t& result : found)
         if (result.state == CUBLAS_STATUS_SUCCESS &&
             result.workspaceSize <= static_cast<std::size_t>(workspace_.bytes))
             algorithms.push_back(result.algo);
-    if (algorithms.empty()) throw_without(op);
+    if (algorithms.empty()) throw_without(asked);
     return algorithms;
 }
 
-void LtGemm::throw_without(const Gemm& op) const {
-    throw DeviceError("cuBLASLt has no algorithm for a " + text_of(op) + " in " +
-                      std::to_string(workspace_.bytes) + " bytes of workspace");
+void LtGemm::throw_without(const Asked& asked) const {
+    throw DeviceError("cuBLASLt has no algorithm for a " + text_of(asked.op, asked.epilogue) +
+                      " in " + std::to_string(workspace_.bytes) + " bytes of workspace" +
+                      (asked.epilogue == Epilogue::none
+                           ? ""
+                           : "; --set training.activation_kernel=own needs none"));
 }
 
-LtGemm::Choice& LtGemm::choice_for(const Gemm& op) {
-    const Product product = product_of(op);
+LtGemm::Choice& LtGemm::choice_for(const Asked& asked) {
+    const Product product = product_of(asked);
     std::unique_ptr<Choice>& choice = choices_[product];
     if (choice) {
-        choice->point_at(op, product);
+        choice->point_at(asked, product);
         return *choice;
     }
-    auto made = std::make_unique<Choice>(op, product);
-    made->algorithm = search(op, product, *made, 1).front();
+    auto made = std::make_unique<Choice>(asked, product);
+    made->algorithm = search(asked, product, *made, 1).front();
     choice = std::move(made);
     return *choice;
 }
 
 void LtGemm::prepare(const Gemm& op, cudaStream_t stream) {
-    if (op.m == 0 || op.n == 0) return;
-    const Product product = product_of(op);
+    prepare(Asked(op), stream);
+}
+
+void LtGemm::prepare(const ActivatedGemm& op, cudaStream_t stream) {
+    prepare(Asked(op), stream);
+}
+
+void LtGemm::prepare(const Asked& asked, cudaStream_t stream) {
+    if (asked.op.m == 0 || asked.op.n == 0) return;
+    const Product product = product_of(asked);
     if (choices_.contains(product)) return;
-    auto made = std::make_unique<Choice>(op, product);
-    made->algorithm = file_ != nullptr ? find_or_time(op, product, *made, stream)
-                                       : search(op, product, *made, 1).front();
+    auto made = std::make_unique<Choice>(asked, product);
+    made->algorithm = file_ != nullptr ? find_or_time(asked, product, *made, stream)
+                                       : search(asked, product, *made, 1).front();
     choices_[product] = std::move(made);
 }
 
-cublasLtMatmulAlgo_t LtGemm::find_or_time(const Gemm& op, const Product& product,
+cublasLtMatmulAlgo_t LtGemm::find_or_time(const Asked& asked, const Product& product,
                                           const Choice& choice, cudaStream_t stream) {
     const ProductChoice* known = file_->find(product);
-    if (known == nullptr) known = &file_->settle(product, time(op, product, choice, stream));
+    if (known == nullptr) known = &file_->settle(product, time(asked, product, choice, stream));
     static_assert(sizeof known->algorithm == sizeof(cublasLtMatmulAlgo_t));
     const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(known->algorithm);
-    require_sound(op, choice, algorithm);
+    require_sound(asked, choice, algorithm);
     return algorithm;
 }
 
 // What stands in a file may have been written by anybody.
-void LtGemm::require_sound(const Gemm& op, const Choice& choice,
+void LtGemm::require_sound(const Asked& asked, const Choice& choice,
                            const cublasLtMatmulAlgo_t& algorithm) const {
     cublasLtMatmulHeuristicResult_t needs{};
     const cublasStatus_t answer = cublas_lt().MatmulAlgoCheck(
@@ -298,17 +356,21 @@ void LtGemm::require_sound(const Gemm& op, const Choice& choice,
         choice.c.handle, &algorithm, &needs);
     const bool fits = needs.workspaceSize <= static_cast<std::size_t>(workspace_.bytes);
     if (answer == CUBLAS_STATUS_SUCCESS && fits) return;
-    throw DeviceError(file_->path() + ": has an algorithm for a " + text_of(op) + " that " +
-                      (answer == CUBLAS_STATUS_SUCCESS ? "needs more workspace than there is"
-                                                       : std::string("cuBLASLt refuses: ") +
-                                                             cublas_lt().GetStatusString(answer)));
+    throw DeviceError(
+        file_->path() + ": has an algorithm for a " + text_of(asked.op, asked.epilogue) + " that " +
+        (answer == CUBLAS_STATUS_SUCCESS
+             ? "needs more workspace than there is"
+             : std::string("cuBLASLt refuses: ") + cublas_lt().GetStatusString(answer)));
 }
 
 // On the memory of the step, in which afterwards is what was there before.
-ProductChoice LtGemm::time(const Gemm& op, const Product& product, const Choice& choice,
+ProductChoice LtGemm::time(const Asked& asked, const Product& product, const Choice& choice,
                            cudaStream_t stream) const {
     constexpr int kMost = 16;
-    const auto algorithms = search(op, product, choice, kMost);
+    const Gemm& op = asked.op;
+    const auto algorithms = search(asked, product, choice, kMost);
+    std::optional<BorrowedMemory> beside;
+    if (asked.beside) beside.emplace(asked.beside.data, bytes_of(asked.beside, op.m, op.n), stream);
     BorrowedMemory a(op.a.data, bytes_of(op.a, op.m, op.k), stream);
     BorrowedMemory b(op.b.data, bytes_of(op.b, op.n, op.k), stream);
     BorrowedMemory c(op.c.data, bytes_of(op.c, op.m, op.n), stream);
@@ -325,8 +387,9 @@ ProductChoice LtGemm::time(const Gemm& op, const Product& product, const Choice&
     c.put_back();
     b.put_back();
     a.put_back();
+    if (beside) beside->put_back();
     const auto fastest = std::min_element(us.begin(), us.end());
-    if (!std::isfinite(*fastest)) throw_without(op);
+    if (!std::isfinite(*fastest)) throw_without(asked);
     const auto first =
         std::find_if(us.begin(), us.end(), [](double t) { return std::isfinite(t); });
     return {std::bit_cast<std::array<std::byte, sizeof(cublasLtMatmulAlgo_t)>>(
@@ -350,6 +413,13 @@ void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     const Choice& choice = choice_for(op);
     check(launch(op, choice, choice.algorithm, stream), text_of(op));
     if (op.bias && !is_added_within(op)) add_bias(op, stream);
+}
+
+void LtGemm::perform(const ActivatedGemm& op, cudaStream_t stream) {
+    const Asked asked(op);
+    if (asked.op.m == 0 || asked.op.n == 0) return;
+    const Choice& choice = choice_for(asked);
+    check(launch(asked.op, choice, choice.algorithm, stream), text_of(asked.op, asked.epilogue));
 }
 
 void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {

@@ -34,26 +34,31 @@ class LtGemm {
     // Kernels::prepare: takes the product's algorithm from the file, or times some where the file
     // has none for it. What the operands hold is put back.
     void prepare(const Gemm& op, cudaStream_t stream);
+    void prepare(const ActivatedGemm& op, cudaStream_t stream);
 
     void perform(const Gemm& op, cudaStream_t stream);
+    // In the product's epilogue. Sums are not rounded before the function is taken of them.
+    void perform(const ActivatedGemm& op, cudaStream_t stream);
     // Of rows whose number is another each time: m, or k of a weight gradient. The algorithm is
     // that for the next multiple of 128, so that few are searched for.
     void perform_rows(const Gemm& op, cudaStream_t stream);
 
   private:
     struct Choice;
+    struct Asked;
 
-    Product product_of(const Gemm& op) const;
-    Choice& choice_for(const Gemm& op);
-    std::vector<cublasLtMatmulAlgo_t> search(const Gemm& op, const Product& product,
+    Product product_of(const Asked& asked) const;
+    Choice& choice_for(const Asked& asked);
+    void prepare(const Asked& asked, cudaStream_t stream);
+    std::vector<cublasLtMatmulAlgo_t> search(const Asked& asked, const Product& product,
                                              const Choice& choice, int most) const;
-    cublasLtMatmulAlgo_t find_or_time(const Gemm& op, const Product& product, const Choice& choice,
-                                      cudaStream_t stream);
-    ProductChoice time(const Gemm& op, const Product& product, const Choice& choice,
+    cublasLtMatmulAlgo_t find_or_time(const Asked& asked, const Product& product,
+                                      const Choice& choice, cudaStream_t stream);
+    ProductChoice time(const Asked& asked, const Product& product, const Choice& choice,
                        cudaStream_t stream) const;
-    void require_sound(const Gemm& op, const Choice& choice,
+    void require_sound(const Asked& asked, const Choice& choice,
                        const cublasLtMatmulAlgo_t& algorithm) const;
-    [[noreturn]] void throw_without(const Gemm& op) const;  // an algorithm
+    [[noreturn]] void throw_without(const Asked& asked) const;  // an algorithm
     cublasStatus_t launch(const Gemm& op, const Choice& choice,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
 

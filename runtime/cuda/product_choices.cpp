@@ -41,6 +41,16 @@ GemmForm form_in(const ManifestFields& fields) {
     fields.refuse("unknown form " + word);
 }
 
+// By their order; a product without one has none in the file.
+constexpr std::array<std::string_view, 4> kEpilogues = {"", "gelu", "gelu_kept", "gelu_slope"};
+
+Epilogue epilogue_in(const ManifestFields& fields) {
+    const std::string word = fields.optional_text("epilogue");
+    const auto found = std::find(kEpilogues.begin(), kEpilogues.end(), word);
+    if (found == kEpilogues.end()) fields.refuse("unknown epilogue " + word);
+    return static_cast<Epilogue>(found - kEpilogues.begin());
+}
+
 plan::DType dtype_in(const ManifestFields& fields, const char* key) {
     const std::string word = fields.text(key);
     const auto dtype = plan::from_name<plan::DType>(word);
@@ -83,6 +93,7 @@ DeviceKind kind_in(const ManifestFields& fields) {
 }
 
 Product product_in(const ManifestFields& fields) {
+    const Epilogue epilogue = epilogue_in(fields);
     return {form_in(fields),
             fields.natural("m"),
             fields.natural("n"),
@@ -96,7 +107,9 @@ Product product_in(const ManifestFields& fields) {
             fields.natural("alignment_a"),
             fields.natural("alignment_b"),
             fields.natural("alignment_c"),
-            fields.natural("workspace_bytes")};
+            fields.natural("workspace_bytes"),
+            epilogue,
+            epilogue == Epilogue::none ? 0 : fields.natural("alignment_beside")};
 }
 
 ProductChoice choice_in(const ManifestFields& fields) {
@@ -104,26 +117,31 @@ ProductChoice choice_in(const ManifestFields& fields) {
 }
 
 Json json_of(const DeviceKind& kind, const Product& product, const ProductChoice& choice) {
-    return {{"device", kind.name},
-            {"compute_capability", kind.compute_capability},
-            {"cublaslt", kind.cublaslt},
-            {"form", name_of(product.form)},
-            {"m", product.m},
-            {"n", product.n},
-            {"k", product.k},
-            {"a", plan::name(product.a)},
-            {"b", plan::name(product.b)},
-            {"c", plan::name(product.c)},
-            {"scales_by_rows", product.scales_by_rows},
-            {"bias", product.with_bias},
-            {"accumulate", product.accumulate},
-            {"alignment_a", product.alignment_a},
-            {"alignment_b", product.alignment_b},
-            {"alignment_c", product.alignment_c},
-            {"workspace_bytes", product.workspace_bytes},
-            {"algorithm", hex_of(choice.algorithm)},
-            {"us", choice.us},
-            {"first_us", choice.first_us}};
+    Json json{{"device", kind.name},
+              {"compute_capability", kind.compute_capability},
+              {"cublaslt", kind.cublaslt},
+              {"form", name_of(product.form)},
+              {"m", product.m},
+              {"n", product.n},
+              {"k", product.k},
+              {"a", plan::name(product.a)},
+              {"b", plan::name(product.b)},
+              {"c", plan::name(product.c)},
+              {"scales_by_rows", product.scales_by_rows},
+              {"bias", product.with_bias},
+              {"accumulate", product.accumulate},
+              {"alignment_a", product.alignment_a},
+              {"alignment_b", product.alignment_b},
+              {"alignment_c", product.alignment_c},
+              {"workspace_bytes", product.workspace_bytes},
+              {"algorithm", hex_of(choice.algorithm)},
+              {"us", choice.us},
+              {"first_us", choice.first_us}};
+    if (product.epilogue != Epilogue::none) {
+        json["epilogue"] = kEpilogues.at(static_cast<std::size_t>(product.epilogue));
+        json["alignment_beside"] = product.alignment_beside;
+    }
+    return json;
 }
 
 }  // namespace

@@ -16,6 +16,14 @@
 
 namespace orrery::runtime::cuda {
 
+// What a product's kernel does before it writes (plan/ops/epilogues.hpp), biases apart.
+enum class Epilogue : std::uint8_t {
+    none,
+    gelu,       // of what is not kept
+    gelu_kept,  // of what is written beside
+    gelu_slope  // of what is read
+};
+
 // All that a choice of algorithm depends on. Alignments are of pointers, in bytes.
 struct Product {
     GemmForm form;
@@ -25,6 +33,8 @@ struct Product {
     bool with_bias, accumulate;
     std::int64_t alignment_a, alignment_b, alignment_c;
     std::int64_t workspace_bytes;
+    Epilogue epilogue = Epilogue::none;
+    std::int64_t alignment_beside = 0;  // of what an epilogue reads or writes beside c
     auto operator<=>(const Product&) const = default;
 };
 

@@ -1,8 +1,30 @@
 // Products and attention.
 #include "runtime/executor/performer.hpp"
+#include "runtime/kernels/activation_forms.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::runtime {
+
+void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
+    ActivatedGemm activated;
+    activated.form = form_of(op.function);
+    Gemm& product = activated.product;
+    product.form = form_of(op.product);
+    product.m = op.m;
+    product.n = op.n;
+    product.k = op.k;
+    product.factor = op.factor;
+    product.a = read(call, 0);
+    product.b = read(call, 1);
+    product.c = written(call, 0);
+    if (!op.is_forward())
+        activated.before = read(call, 2);
+    else if (call.bound.writes.size() > 1)
+        activated.before = written(call, 1);
+    if (op.is_forward() && call.bound.reads.size() > 2) product.bias = read(call, 2);
+    call.kernels.activated_gemm(activated);
+}
+
 void Performer::compute(const plan::Gemm& op, const Call& call) {
     Gemm gemm;
     gemm.form = op.transposed ? GemmForm::forward : form_of(op.product);

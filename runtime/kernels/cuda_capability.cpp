@@ -1,5 +1,7 @@
 #include "runtime/kernels/cuda_capability.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -13,11 +15,14 @@ using plan::OpKind;
 
 // Of the tiles in runtime/cuda/attention_tile.cuh.
 constexpr std::int64_t kWidestHead = 256;
+// CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD must be a multiple of it.
+constexpr std::int64_t kEpilogueWidths = 8;
 
 // What a walk over all ops of a plan has found.
 struct Lacking {
     bool fp64 = false;
     std::int64_t widest_head = 0;
+    std::int64_t odd_epilogue = 0;  // a width; 0: none
     std::set<std::string> kinds;
 };
 
@@ -67,6 +72,8 @@ Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
                 lacking.kinds.insert(std::string(plan::name(op.kind())));
             look_at_types(block, op, lacking);
             look_at_attention(op, lacking);
+            if (const auto* product = std::get_if<plan::ActivatedGemm>(&op.spec))
+                if (product->n % kEpilogueWidths != 0) lacking.odd_epilogue = product->n;
         }
     return lacking;
 }
@@ -105,6 +112,14 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const 
                                  {"--set training.attention_kernel=unfused"}));
         reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
                                     std::to_string(kWidestHead);
+    }
+    if (lacking.odd_epilogue > 0) {
+        reasons.push_back(reason("T109", file, "/training/activation_kernel", "\"epilogue\"",
+                                 "cuBLASLt takes GELU along where an MLP's width on a rank is a "
+                                 "multiple of 8",
+                                 {"--set training.activation_kernel=own"}));
+        reasons.back().arithmetic = fmt::format("{0} = 8 · {1} + {2}", lacking.odd_epilogue,
+                                                lacking.odd_epilogue / 8, lacking.odd_epilogue % 8);
     }
     for (plan::Diagnostic& more :
          reasons_not_in_eight_bits(plan, file, {.code = "T103", .who = "CUDA kernels"}))

@@ -316,6 +316,16 @@ struct Activation {
     double limit = 0;
 };
 
+// A product and what its kernel does of it before it writes: forward c = f(product) and, where
+// anybody asks, before = product; input_gradient c = product·f'(before). What the function is taken
+// of, or multiplied with, is first rounded to its type, but on CUDA, where it is not. Functions
+// that are taken along are not told by their result.
+struct ActivatedGemm {
+    Gemm product;
+    ActivationForm form = ActivationForm::gelu_tanh;
+    Buffer before;  // [m,n]
+};
+
 // told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too. Where gate
 // and up lie apart, told_by is the gate, and dx is both side by side.
 struct ActivationBackward {
@@ -947,6 +957,7 @@ struct GateRowsBackward {
     KERNEL(spread_weights, SpreadWeights)
 #define ORRERY_KERNELS(KERNEL)                           \
     KERNEL(gemm, Gemm)                                   \
+    KERNEL(activated_gemm, ActivatedGemm)                \
     KERNEL(grouped_gemm, GroupedGemm)                    \
     ORRERY_OTHER_KERNELS(KERNEL)                         \
     ORRERY_SCRATCH_KERNELS(KERNEL)

@@ -131,9 +131,9 @@ double KernelCost::scaled_rate(const plan::Tensor& scales, std::int64_t matrices
     return ratio->value;
 }
 
-Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const {
+Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op,
+                             const plan::Gemm& gemm) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const plan::Gemm& gemm = op.as<plan::Gemm>();
     const GemmShape shape{to_double(gemm.m), to_double(gemm.n), to_double(gemm.k), gemm.product};
     Price price;
     price.family = CostFamily::gemm;
@@ -361,6 +361,22 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     return price_bytes(op.kind(), plan::bytes_moved(block, op) * load, t0_us);
 }
 
+// Until it is timed: the product's time, and that of what its kernel reads or writes beside it, at
+// the memory's pace. That much of it passes while the product goes on, nobody says.
+Price KernelCost::price_activated_gemm(const plan::Block& block, const plan::Op& op) const {
+    const auto& activated = op.as<plan::ActivatedGemm>();
+    Price price = price_gemm(block, op, activated.gemm());
+    const bool beside = !activated.is_forward() || op.writes.size() > 1;
+    if (!beside) return price;
+    const OpKind function =
+        activated.is_forward() ? OpKind::activation : OpKind::activation_backward;
+    const double bytes = to_double(activated.m) * to_double(activated.n) * element_bytes(op.dtype);
+    const Price memory = price_bytes(function, bytes, 0);
+    price.seconds += memory.seconds - price_bytes(function, 0, 0).seconds;
+    price.relative_sd = std::max(price.relative_sd, memory.relative_sd);
+    return price;
+}
+
 // Until it is timed: what residual_add and norm take, but for the norm's constant and its reading
 // of the sum, the half of what it moves. So it is where all operands fit the cache and where none
 // do; between them what fits for one of the two is at hand for this kernel, too, though all
@@ -508,7 +524,9 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
     const MemoryProfile& memory = profile_.memory;
     switch (op.kind()) {
         case OpKind::gemm:
-            return price_gemm(block, op);
+            return price_gemm(block, op, op.as<plan::Gemm>());
+        case OpKind::activated_gemm:
+            return price_activated_gemm(block, op);
         case OpKind::batched_gemm:
             return price_batched_gemm(op);
         case OpKind::attention:

@@ -168,6 +168,7 @@ AttentionProfile read_attention(ProfileSection s) {
 bool is_memory_bound(plan::OpKind kind) {
     switch (kind) {
         case plan::OpKind::gemm:
+        case plan::OpKind::activated_gemm:
         case plan::OpKind::batched_gemm:
         case plan::OpKind::attention:
         case plan::OpKind::attention_backward:

@@ -38,6 +38,7 @@ SHARED_LAYOUTS = {
     "data 2, ZeRO-3": (2, ["layout.data_parallel=2", "layout.zero_stage=3"]),
     "context 2, ring": (2, ["layout.context_parallel=2"]),
     "captured": (1, ["training.cuda_graphs=per_layer"]),
+    "epilogues": (1, ["training.activation_kernel=epilogue"]),
     "tensor 2, captured": (2, ["layout.tensor_parallel=2", "training.cuda_graphs=per_layer"]),
     "tensor 2, pipeline 2": (4, ["layout.tensor_parallel=2", "layout.pipeline_parallel=2"]),
 }
@@ -53,6 +54,8 @@ ONE_RANK = ["layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.da
 SHAPES = {
     "micro-batch 4": ["layout.micro_batch_size=4", "layout.global_batch_size=16"],
     "captured": ["layout.micro_batch_size=4", "layout.global_batch_size=16", "training.cuda_graphs=per_layer"],
+    "epilogues": ["layout.micro_batch_size=4", "layout.global_batch_size=16",
+                  "training.activation_kernel=epilogue"],
     "micro-batch 16": ["layout.micro_batch_size=16", "layout.global_batch_size=16"],
     "sequence 512": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "training.sequence_length=512"],
     "recomputed": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "layout.recompute=full"],

@@ -247,6 +247,40 @@ TEST_F(ProductChoices, LeaveMemoryAsItWas) {
     EXPECT_EQ(entries_of(file_).size(), 12U);
 }
 
+// One for each that does something else before it writes.
+TEST_F(ProductChoices, AreThoseOfAnEpilogue) {
+    const Rank rank(file_);
+    std::vector<std::byte> before(kMemory);
+    for (std::size_t i = 0; i < before.size(); ++i)
+        before[i] = static_cast<std::byte>(i % 61);
+    rank.driver->write(rank.memory, before);
+    ActivatedGemm kept, gone, slope;
+    kept.product = gone.product = slope.product = rank.product();
+    slope.product.form = GemmForm::input_gradient;
+    kept.before = slope.before = {rank.memory + 3072, DType::bf16};
+    rank.kernels->prepare(rank.product());
+    for (const ActivatedGemm& each : {kept, gone, slope, kept})
+        rank.kernels->prepare(each);
+    std::vector<std::byte> after(kMemory);
+    rank.driver->read(rank.memory, after);
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), kMemory), 0);
+    EXPECT_EQ(products().searches, 4);
+    const nlohmann::json entries = entries_of(file_);
+    ASSERT_EQ(entries.size(), 4U);
+    EXPECT_FALSE(entries[0].contains("epilogue"));
+    EXPECT_EQ(entries[1].at("epilogue"), "gelu_kept");
+    EXPECT_EQ(entries[1].at("alignment_beside"), 256);
+    EXPECT_EQ(entries[2].at("epilogue"), "gelu");
+    EXPECT_EQ(entries[2].at("alignment_beside"), 0);
+    EXPECT_EQ(entries[3].at("epilogue"), "gelu_slope");
+    products() = {};
+    const Rank next(file_);
+    next.kernels->prepare(kept);
+    next.kernels->prepare(slope);
+    next.kernels->activated_gemm(gone);
+    EXPECT_EQ(products().several_searched, 0);
+}
+
 TEST_F(ProductChoices, AreRefusedOfAFileThatIsNone) {
     { Rank(file_).kernels->prepare(Rank(file_).product()); }
     const nlohmann::json whole = nlohmann::json::parse(content(file_));

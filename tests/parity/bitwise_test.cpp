@@ -185,31 +185,42 @@ std::int64_t ops_of(const plan::Plan& plan, plan::OpKind kind) {
     return count;
 }
 
-// That a norm which makes the sum that it reads trains the same model, to the last bit.
-void expect_added_norms(const char* text, const Sets& sets) {
+// That ops of a kind in place of two train the same model, to the last bit.
+void expect_fused(const char* text, const Sets& sets, const char* key, plan::OpKind kind) {
     RunOptions few;
     few.steps = 2;
     const Trained apart = train(scenario(text, sets), few);
     Sets together = sets;
-    together.push_back("training.norm_kernel=fused_add");
-    few.change_plan = [](plan::Plan& plan) {
-        EXPECT_GT(ops_of(plan, plan::OpKind::residual_norm), 0);
-    };
+    together.emplace_back(key);
+    few.change_plan = [kind](plan::Plan& plan) { EXPECT_GT(ops_of(plan, kind), 0); };
     expect_same(train(scenario(text, together), few), apart);
 }
 
-class AddedNorms : public testing::TestWithParam<NamedLayout> {};
+// A norm that makes the sum that it reads.
+void expect_added_norms(const char* text, const Sets& sets) {
+    expect_fused(text, sets, "training.norm_kernel=fused_add", plan::OpKind::residual_norm);
+}
 
-TEST_P(AddedNorms, ComputeWhatTwoKernelsDo) {
-    Sets sets = GetParam().sets;
+Sets in_fp32_unless_said(Sets sets) {
     if (std::none_of(sets.begin(), sets.end(),
                      [](const std::string& set) { return set.starts_with("training.precision="); }))
         sets.emplace_back("training.precision=fp32");
-    for (const char* text : {kGpt, kLlama})
-        expect_added_norms(text, sets);
+    return sets;
 }
 
-std::vector<NamedLayout> added_norm_layouts() {
+class FusedKernels : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(FusedKernels, OfNormsComputeWhatTwoKernelsDo) {
+    for (const char* text : {kGpt, kLlama})
+        expect_added_norms(text, in_fp32_unless_said(GetParam().sets));
+}
+
+TEST_P(FusedKernels, OfProductsComputeWhatTwoKernelsDo) {
+    expect_fused(kGpt, in_fp32_unless_said(GetParam().sets), "training.activation_kernel=epilogue",
+                 plan::OpKind::activated_gemm);
+}
+
+std::vector<NamedLayout> fused_kernel_layouts() {
     const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
                       dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",
                       selective = "recompute=selective",
@@ -242,7 +253,7 @@ std::vector<NamedLayout> added_norm_layouts() {
     return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AddedNorms, testing::ValuesIn(added_norm_layouts()),
+INSTANTIATE_TEST_SUITE_P(All, FusedKernels, testing::ValuesIn(fused_kernel_layouts()),
                          [](const auto& tested) { return tested.param.name; });
 
 // Norms behind branches besides, weights stored as their difference from 1; latents, experts'

@@ -119,6 +119,32 @@ TEST(Mutation, AWrongSumThatIsNormedIsFound) {
     }
 }
 
+// A function of a product, or its slope, that is another's; a slope that is told by something else.
+TEST(Mutation, AWrongEpilogueIsFound) {
+    const Sets sets = {"training.activation_kernel=epilogue"};
+    for (const bool forward : {true, false})
+        for (const bool function : {true, false}) {
+            if (forward && !function) continue;
+            std::int64_t changed = 0;
+            RunOptions options;
+            options.change_plan = [&](plan::Plan& plan) {
+                for (Block& block : plan.blocks)
+                    for (Op& op : block.ops) {
+                        if (!op.is<plan::ActivatedGemm>()) continue;
+                        auto& product = op.as<plan::ActivatedGemm>();
+                        if (product.is_forward() != forward) continue;
+                        ++changed;
+                        if (function)
+                            product.function = plan::ActivationFunction::squared_relu;
+                        else
+                            op.reads[2] = op.writes[0];
+                    }
+            };
+            EXPECT_TRUE(is_found(sets, options)) << forward << function;
+            EXPECT_EQ(changed, 1);  // layers share a block
+        }
+}
+
 // Parameters that one rank changed and the others go on without.
 TEST(Mutation, AForgottenGatherIsFound) {
     RunOptions options;

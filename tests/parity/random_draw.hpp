@@ -71,6 +71,7 @@ inline const std::vector<Choice>& choices() {
         {"training.defer_embedding_gradient", 6, both},
         {"training.scatter_gather_transfers", 6, both},
         {"training.recompute_stops_early", 6, both},
+        {"training.activation_kernel", 4, {"epilogue"}},
     };
     return all;
 }

@@ -118,6 +118,8 @@ inline Sets random_sets() {
                "training.logits_dtype=" + word({"same", "fp32"}),
                "training.loss_logits=" + word({"in_place", "copied", "gathered"}),
                "training.norm_kernel=" + word({"fused", "composed", "fused_add"}),
+               "training.activation_kernel=" +
+                   (precision == "fp8" ? std::string("own") : word({"own", "epilogue"})),
                "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
                "training.scatter_gather_transfers=" + word({"false", "true"}),
                "training.recompute_stops_early=" + word({"false", "true"}),

@@ -272,11 +272,13 @@ class RankFile {
             attributes.text(kGroup, plan::name(op.group));
             attributes.whole(kGroupSize, node.group_size);
         }
-        if (!op.is<plan::Gemm>()) return;
-        const auto& product = op.as<plan::Gemm>();
-        attributes.whole("m", product.m);
-        attributes.whole("n", product.n);
-        attributes.whole("k", product.k);
+        const auto put_sizes = [&](const auto& product) {
+            attributes.whole("m", product.m);
+            attributes.whole("n", product.n);
+            attributes.whole("k", product.k);
+        };
+        if (op.is<plan::Gemm>()) put_sizes(op.as<plan::Gemm>());
+        if (op.is<plan::ActivatedGemm>()) put_sizes(op.as<plan::ActivatedGemm>());
     }
 
     const plan::Plan& plan_;

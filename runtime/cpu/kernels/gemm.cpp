@@ -14,4 +14,17 @@ void gemm(const Gemm& op, Team& team) {
     });
 }
 
+// In memory of the result where nobody asks for the product.
+void activated_gemm(const ActivatedGemm& op, Team& team) {
+    Gemm product = op.product;
+    const bool forward = product.form == GemmForm::forward;
+    if (forward && op.before) product.c = op.before;
+    gemm(product, team);
+    const Buffer& c = op.product.c;
+    if (forward)
+        activation({op.form, product.m, product.n, product.c, c}, team);
+    else
+        activation_backward({op.form, product.m, product.n, c, op.before, c}, team);
+}
+
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

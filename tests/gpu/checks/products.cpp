@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "tests/gpu/checks/checks.hpp"
@@ -41,6 +42,51 @@ void check_form(World& world, GemmForm form, const char* name, const Size& size)
                       at(c), false});
     });
     world.expect_close("c", c, roundings_of_sum(size.k), biased ? rounding_before(c, added) : 0);
+}
+
+// GELU's slope is nowhere more than this.
+constexpr double kGeluSlope = 1.13;
+
+// The oracle rounds a sum before the function is taken of it, which a device does not. Beyond 4
+// GELU is next to the sum, or to 0, so that the result's own part of the bound has it.
+void check_epilogue(World& world, const Size& size, bool kept) {
+    world.begin("activated_gemm", text("forward", size, kept ? ", bias, kept" : ""));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    const Values added = normals(size.n, 3);
+    Tensor& bias = world.in(added);
+    Tensor& before = world.out(size.m * size.n);
+    Tensor& c = world.out(size.m * size.n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        ActivatedGemm op;
+        op.product = {GemmForm::forward,          size.m, size.n, size.k, at(a), at(b),
+                      at(kept ? &bias : nullptr), at(c),  false};
+        op.before = at(kept ? &before : nullptr);
+        kernels.activated_gemm(op);
+    });
+    const double apart = kept ? rounding_before(c, added) : 0;
+    if (kept) world.expect_close("before", before, roundings_of_sum(size.k), apart);
+    world.expect_close("c", c, kGeluSlope * roundings_of_sum(size.k) + 1,
+                       kGeluSlope * (apart + 4 * unit_of(world.dtype())));
+}
+
+// One rounding more of the oracle's: of sums, hardly any of which is more than six deviations.
+void check_slope(World& world, const Size& size) {
+    world.begin("activated_gemm", text("input gradient", size, ""));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Tensor& before = world.in(normals(size.m * size.n, 3));
+    Tensor& c = world.out(size.m * size.n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        ActivatedGemm op;
+        op.product = {
+            GemmForm::input_gradient, size.m, size.n, size.k, at(a), at(b), {}, at(c), false};
+        op.before = at(before);
+        kernels.activated_gemm(op);
+    });
+    world.expect_close(
+        "c", c, kGeluSlope * roundings_of_sum(size.k) + 1,
+        kGeluSlope * unit_of(world.dtype()) * 6 * std::sqrt(static_cast<double>(size.k)));
 }
 
 // Of adapters: the factor is of the product alone.
@@ -97,6 +143,11 @@ void check_products(World& world) {
         check_factor(world, GemmForm::forward, "forward", size);
         check_factor(world, GemmForm::weight_gradient, "weight gradient", size);
         check_gradient(world, world.dtype(), size);
+        if (size.n % 8 == 0) {
+            check_epilogue(world, size, true);
+            check_epilogue(world, size, false);
+            check_slope(world, size);
+        }
         if (world.dtype() == DType::fp32) continue;
         check_gradient(world, DType::fp32, size);
         check_wide_result(world, size);

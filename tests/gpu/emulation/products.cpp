@@ -17,6 +17,8 @@ struct EmulatedDescription {
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias_type = CUDA_R_32F;
     const void* bias = nullptr;
+    void* aux = nullptr;
+    std::int64_t aux_leading = 0;
     const float *a_scale = nullptr, *b_scale = nullptr;
     std::int32_t a_mode = 0, b_mode = 0;
 };
@@ -55,6 +57,27 @@ struct Operand {
         return number(data, row + column * layout.leading);
     }
 };
+
+bool adds_bias(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_aux(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
+// GELU by its tanh, and its slope (Hendrycks and Gimpel 2016, arXiv 1606.08415).
+struct GeluPoint {
+    double value, slope;
+};
+
+GeluPoint gelu_at(double x) {
+    const double c = std::sqrt(2 / 3.14159265358979323846);
+    const double t = std::tanh(c * (x + 0.044715 * x * x * x));
+    return {x / 2 * (1 + t), (1 + t) / 2 + x / 2 * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x)};
+}
 
 // More than any plan has room for.
 constexpr std::size_t kTooMuchWorkspace = std::size_t{1} << 40;
@@ -141,6 +164,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
             return set(description->bias_type);
         case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
             return set(description->bias);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+            return set(description->aux);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+            return set(description->aux_leading);
         case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
             return set(description->a_scale);
         case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
@@ -218,6 +245,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                   left.columns() % 16 != 0 || left.rows() % 16 != 0 || right.columns() % 16 != 0 ||
                   (left.data.dtype == DType::fp8_e5m2 && right.data.dtype == DType::fp8_e5m2)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (has_aux(description->epilogue) &&
+        (description->aux == nullptr || description->aux_leading % 8 != 0 ||
+         description->aux_leading < layout_d->rows))
+        return CUBLAS_STATUS_INVALID_VALUE;
     const auto scale_of = [](const float* scales, std::int32_t mode, std::int64_t i) {
         return scales == nullptr ? 1
                                  : scales[mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ? 0 : i];
@@ -235,8 +266,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                 sum *= scale * scale_of(asked.a_scale, asked.a_mode, row) *
                        scale_of(asked.b_scale, asked.b_mode, column);
                 if (kept != 0) sum += kept * before.at(row, column);
-                if (asked.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                if (adds_bias(asked.epilogue))
                     sum += load(buffer(asked.bias, asked.bias_type), row);
+                const Buffer aux = buffer(asked.aux, out.type);
+                const std::int64_t beside = row + column * asked.aux_leading;
+                if (asked.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+                    sum *= static_cast<float>(gelu_at(load(aux, beside)).slope);
+                } else if (asked.epilogue >= CUBLASLT_EPILOGUE_GELU) {
+                    if (has_aux(asked.epilogue)) store(aux, beside, sum);
+                    sum = static_cast<float>(gelu_at(sum).value);
+                }
                 store(buffer(d, out.type), row + column * out.leading, sum);
             }
         return cudaSuccess;

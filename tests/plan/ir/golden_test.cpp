@@ -328,6 +328,16 @@ TEST(PlanGolden, NormsThatAdd) {
     expect_golden("norms_added_packed", blocks_named(build_plan(packed), "layer"));
 }
 
+// Product and function are one op in forward, and where the layer is made again; the slope is in
+// the second product's gradient.
+TEST(PlanGolden, Epilogues) {
+    Scenario s = small_gpt2();
+    s.training.framework.activation_kernel = ActivationKernel::epilogue;
+    expect_golden("epilogues", blocks_named(build_plan(s), "layer"));
+    s.layout.recompute = Recompute::full;
+    expect_golden("epilogues_again", blocks_named(build_plan(s), "layer"));
+}
+
 TEST(PlanGolden, SerialisedTensorCommunication) {
     Scenario s = sequence_2(small_gpt2());
     s.training.framework.overlap_tensor_backward = false;
