@@ -10,7 +10,7 @@ std::ptrdiff_t count_in(const std::vector<TensorId>& ids, TensorId id) {
     return std::count(ids.begin(), ids.end(), id);
 }
 
-bool touches(const Op& op, TensorId id) {
+bool speaks_of(const Op& op, TensorId id) {
     return count_in(op.reads, id) + count_in(op.writes, id) > 0;
 }
 
@@ -36,7 +36,7 @@ bool is_of_shape(const Gemm& product, std::int64_t rows, std::int64_t width) {
 std::optional<std::size_t> function_of(const Block& block, std::size_t at) {
     const Op& made = block.ops[at];
     const auto is_first = [&](const Op& op) {
-        return touches(op, made.writes[0]) &&
+        return speaks_of(op, made.writes[0]) &&
                !(op.is<Cast>() && op.reads.front() == made.writes[0]);
     };
     std::size_t next = at + 1;
@@ -58,7 +58,7 @@ std::optional<std::size_t> slope_of(const Block& block, std::size_t at) {
     std::optional<std::size_t> found;
     for (std::size_t i = at + 1; i < block.ops.size(); ++i) {
         const Op& op = block.ops[i];
-        if (!touches(op, gradient)) continue;
+        if (!speaks_of(op, gradient)) continue;
         if (found || !op.is<ActivateBackward>() || op.reads[0] != gradient) return {};
         found = i;
     }
@@ -80,7 +80,7 @@ bool is_kept(const Block& block, std::size_t at) {
     if (block.tensors[static_cast<std::size_t>(product)].role != Role::scratch) return true;
     if (product == block.output) return true;
     return std::any_of(block.ops.begin() + static_cast<std::ptrdiff_t>(at) + 1, block.ops.end(),
-                       [&](const Op& op) { return touches(op, product); });
+                       [&](const Op& op) { return speaks_of(op, product); });
 }
 
 // In place of both, where the product was.
