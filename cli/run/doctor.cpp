@@ -59,10 +59,12 @@ class Doctor : public Subcommand {
         app.add_flag("--json", json_, "Print one JSON object");
         csv_.declare(app, files(),
                      {{"summary", "", "orrery,host.processor", true},
+                      {"numa_nodes", "/host/numa_nodes", "node,cores"},
                       {"libraries", "/driver/libraries /libraries", "of,name,used_for,found"},
                       {"gpus", "/gpus", "name,memory_bytes"},
                       {"peer_access", "/peer_access", "of_gpu_to_each"},
                       {"network", "/network", "name,kind,state"},
+                      {"adapters", "/adapters", "name,bus_id"},
                       {"nccl_settings", "/nccl_settings", "name,value,origin"},
                       {"missing", "/backends/*/missing", "backend,what,remedy"},
                       {"advice", "/advice", "what,remedy"},

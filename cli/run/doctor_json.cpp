@@ -28,6 +28,13 @@ Json library_json(const runtime::Library& library) {
             {"remedy", library.found() ? Json(nullptr) : or_null(library.remedy)}};
 }
 
+Json numa_nodes_json(const std::vector<runtime::NumaNode>& nodes) {
+    Json list = Json::array();
+    for (const runtime::NumaNode& node : nodes)
+        list.push_back({{"node", node.number}, {"cores", runtime::cpu_list_text(node.cpus)}});
+    return list;
+}
+
 Json host_json(const runtime::Machine& machine) {
     const runtime::Processor& processor = machine.processor;
     return {{"processor", processor.model},
@@ -41,7 +48,8 @@ Json host_json(const runtime::Machine& machine) {
             {"memory_limit_bytes", or_null(machine.memory.limit_bytes)},
             {"shared_memory_bytes", or_null(machine.limits.shared_memory_bytes)},
             {"locked_memory_limit_bytes", or_null(machine.limits.locked_bytes)},
-            {"open_files_limit", or_null(machine.limits.open_files)}};
+            {"open_files_limit", or_null(machine.limits.open_files)},
+            {"numa_nodes", numa_nodes_json(machine.numa_nodes)}};
 }
 
 Json driver_json(const runtime::Driver& driver) {
@@ -54,7 +62,7 @@ Json driver_json(const runtime::Driver& driver) {
             {"libraries", {library_json(driver.library), library_json(driver.management)}}};
 }
 
-Json gpu_json(const runtime::Gpu& gpu) {
+Json gpu_json(const runtime::Machine& machine, const runtime::Gpu& gpu) {
     Json json = {{"name", gpu.name},
                  {"memory_bytes", or_null(gpu.memory_bytes)},
                  {"compute_capability", nullptr},
@@ -67,7 +75,10 @@ Json gpu_json(const runtime::Gpu& gpu) {
                  {"ecc", or_null(gpu.ecc)},
                  {"persistence", or_null(gpu.persistence)},
                  {"partitioned", or_null(gpu.partitioned)},
-                 {"nvlinks", gpu.nvlinks}};
+                 {"nvlinks", gpu.nvlinks},
+                 {"bus_id", or_null(gpu.pci.address)},
+                 {"numa_node", or_null(gpu.pci.numa_node)},
+                 {"cores", or_null(runtime::cpu_list_text(machine.cpus_of(gpu)))}};
     if (gpu.compute_capability) json["compute_capability"] = *gpu.compute_capability / 10.0;
     return json;
 }
@@ -94,6 +105,31 @@ Json network_json(const runtime::Machine& machine) {
     return ports;
 }
 
+Json adapters_json(const runtime::Machine& machine) {
+    Json list = Json::array();
+    for (const runtime::Adapter& adapter : machine.adapters) {
+        Json to_gpus = Json::array();
+        for (const auto& proximity : adapter.to_gpus)
+            to_gpus.push_back(proximity ? Json(runtime::name(*proximity)) : Json(nullptr));
+        list.push_back({{"name", adapter.name},
+                        {"bus_id", or_null(adapter.pci.address)},
+                        {"numa_node", or_null(adapter.pci.numa_node)},
+                        {"to_gpus", std::move(to_gpus)}});
+    }
+    return list;
+}
+
+Json gpu_direct_json(const runtime::Machine& machine) {
+    const runtime::GpuDirect& direct = machine.gpu_direct;
+    return {{"usable", or_null(runtime::has_gpu_direct(machine))},
+            {"peer_memory_module", or_null(direct.peer_memory_module)},
+            {"dma_buf", or_null(direct.dma_buf)},
+            {"open_kernel_modules", or_null(direct.open_modules)},
+            {"kernel", or_null(direct.kernel)},
+            {"iommu_translates", or_null(direct.iommu_translates)},
+            {"acs_redirects_at", or_null(direct.redirecting)}};
+}
+
 Json findings_json(const std::vector<runtime::Finding>& findings) {
     Json list = Json::array();
     for (const runtime::Finding& finding : findings)
@@ -115,9 +151,11 @@ Json doctor_json(const runtime::Machine& machine) {
     json["driver"] = driver_json(machine.driver);
     json["gpus"] = Json::array();
     for (const runtime::Gpu& gpu : machine.gpus)
-        json["gpus"].push_back(gpu_json(gpu));
+        json["gpus"].push_back(gpu_json(machine, gpu));
     json["peer_access"] = peers_json(machine);
     json["network"] = network_json(machine);
+    json["adapters"] = adapters_json(machine);
+    json["gpu_direct"] = gpu_direct_json(machine);
     json["nccl_settings"] = Json::array();
     for (const runtime::NcclSetting& setting : machine.nccl_settings)
         json["nccl_settings"].push_back(

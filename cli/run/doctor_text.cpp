@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/quantity.hpp"
 #include "cli/run/doctor_report.hpp"
@@ -26,6 +29,16 @@ std::string kernels_text(const std::string& instruction_set) {
                                    : "any x86-64 (" + instruction_set + ")";
 }
 
+// "0: 0-55,112-167; 1: 56-111,168-223".
+std::string numa_nodes_text(const std::vector<runtime::NumaNode>& nodes) {
+    std::vector<std::string> texts;
+    for (const runtime::NumaNode& node : nodes)
+        texts.push_back(
+            fmt::format("{}: {}", node.number,
+                        node.cpus.empty() ? "no cores" : runtime::cpu_list_text(node.cpus)));
+    return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 std::string host_text(const Machine& machine) {
     const runtime::Processor& processor = machine.processor;
     const runtime::Memory& memory = machine.memory;
@@ -37,6 +50,8 @@ std::string host_text(const Machine& machine) {
                                     processor.quota
                                         ? fmt::format(", time of {:.3g} allowed", *processor.quota)
                                         : "")});
+    if (machine.numa_nodes.size() > 1)
+        table.add({"NUMA nodes", numa_nodes_text(machine.numa_nodes)});
     table.add({"kernels", kernels_text(processor.kernels)});
     table.add({"memory",
                fmt::format("{}, {} available{}", bytes_text(double(memory.total_bytes)),
@@ -112,6 +127,36 @@ std::string peers_text(const Machine& machine) {
     return table.text();
 }
 
+std::string or_unsaid(const std::string& text) {
+    return text.empty() ? "?" : text;
+}
+
+// From which cores each GPU is near, and how far adapters are from it.
+std::string places_text(const Machine& machine) {
+    TextTable table(std::vector<Align>(machine.adapters.size() + 3, Align::left));
+    std::vector<std::string> names = {"near", "NUMA node", "cores"};
+    for (const runtime::Adapter& adapter : machine.adapters)
+        names.push_back(adapter.name);
+    table.add(names);
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
+        const runtime::Gpu& gpu = machine.gpus[i];
+        std::vector<std::string> row = {
+            "GPU " + std::to_string(i),
+            or_unsaid(gpu.pci.numa_node ? std::to_string(*gpu.pci.numa_node) : ""),
+            or_unsaid(runtime::cpu_list_text(machine.cpus_of(gpu)))};
+        for (const runtime::Adapter& adapter : machine.adapters)
+            row.push_back(adapter.to_gpus[i] ? runtime::name(*adapter.to_gpus[i]) : "?");
+        table.add(row);
+    }
+    return table.text();
+}
+
+bool says_places(const Machine& machine) {
+    return std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const runtime::Gpu& gpu) {
+        return !gpu.pci.way.empty() || gpu.pci.numa_node;
+    });
+}
+
 std::string driver_text(const Machine& machine) {
     const runtime::Driver& driver = machine.driver;
     if (!driver.library.found() && !driver.management.found())
@@ -126,7 +171,8 @@ std::string driver_text(const Machine& machine) {
         table.add({"visible", fmt::format("{} to this process", plural(*driver.visible, "GPU"))});
     if (!driver.problem.empty()) table.add({"problem", driver.problem});
     return table.text() + (machine.gpus.empty() ? "" : gpus_text(machine)) +
-           (machine.gpus.size() > 1 ? '\n' + peers_text(machine) : "");
+           (machine.gpus.size() > 1 ? '\n' + peers_text(machine) : "") +
+           (says_places(machine) ? '\n' + places_text(machine) : "");
 }
 
 std::string network_text(const Machine& machine) {
@@ -137,6 +183,36 @@ std::string network_text(const Machine& machine) {
                    port.gigabits_per_s ? fmt::format("{:g} Gb/s", *port.gigabits_per_s)
                                        : "speed not said"});
     return table.text();
+}
+
+std::string usable_text(const Machine& machine) {
+    const auto usable = runtime::has_gpu_direct(machine);
+    if (!usable) return "not known";
+    if (!*usable) return "no";
+    const runtime::GpuDirect& direct = machine.gpu_direct;
+    if (!direct.peer_memory_module.empty()) return "by " + direct.peer_memory_module;
+    return fmt::format("by dma-buf (kernel {}, open modules of the driver)", direct.kernel);
+}
+
+std::string iommu_text(const std::optional<bool>& translates) {
+    if (!translates) return "not known";
+    return *translates ? "translates" : "off, or passes addresses on";
+}
+
+std::string acs_text(const std::optional<std::vector<std::string>>& redirecting) {
+    if (!redirecting) return "not known; only root may read it";
+    if (redirecting->empty()) return "redirects nowhere below GPUs' root ports";
+    return fmt::format("redirects at {}", fmt::join(*redirecting, ", "));
+}
+
+// Of a machine with GPUs and adapters that could use it.
+std::string gpu_direct_text(const Machine& machine, const Console& console) {
+    if (machine.gpus.empty() || machine.adapters.empty()) return "";
+    TextTable table = two_columns();
+    table.add({"usable", usable_text(machine)});
+    table.add({"IOMMU", iommu_text(machine.gpu_direct.iommu_translates)});
+    table.add({"PCIe ACS", acs_text(machine.gpu_direct.redirecting)});
+    return console.bold("GPUDirect RDMA") + '\n' + table.text() + '\n';
 }
 
 std::string nccl_text(const Machine& machine, const Console& console) {
@@ -184,7 +260,8 @@ void print_doctor(const Machine& machine, const runtime::BackendRow* asked, Cons
                 << driver_text(machine) << '\n'
                 << console.bold("network") << '\n'
                 << network_text(machine) << '\n'
-                << nccl_text(machine, console) << console.bold("libraries") << '\n'
+                << gpu_direct_text(machine, console) << nccl_text(machine, console)
+                << console.bold("libraries") << '\n'
                 << libraries_text(machine) << '\n';
     for (const runtime::BackendRow& backend : runtime::backends())
         if (asked == nullptr || asked == &backend)

@@ -8,6 +8,7 @@
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/executor/expert_room.hpp"
+#include "runtime/launch/binding.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/storage_error.hpp"
 #include "runtime/streams/stream_backend.hpp"
@@ -26,6 +27,7 @@ std::span<const FailureRow> runtime_failures() {
         row_of<runtime::NotFiniteError>(kExitVerification),
         row_of<runtime::StorageError>(kExitStorage),
         row_of<runtime::PlacementError>(kExitInfeasible),
+        row_of<runtime::BindingError>(kExitInfeasible),
         row_of<runtime::ExpertRoomError>(kExitInfeasible),
         row_of<runtime::DataError>(kExitUnreadable),
         row_of<runtime::LaunchError>(kExitUsage),

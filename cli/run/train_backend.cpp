@@ -174,12 +174,14 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     return backend.reasons_not(plan::build_plan(scenario), file);
 }
 
-std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
+std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, TrainRun& run,
                                                Console& console, runtime::FlightRecords* records) {
     runtime::BackendRequest request;
     request.launch = launched_rank(options);
     request.threads_per_rank = run.threads_per_rank;
     request.ranks_per_device = options.ranks_per_gpu;
+    request.ranks_here = run.ranks_here;
+    request.bind = run.scenario.run.bind;
     request.time_ops = options.time_ops;
     request.check_memory = options.check_memory;
     request.keep_layers = run.scenario.training.cuda_graphs.scope == plan::CudaGraphs::per_layer;
@@ -189,6 +191,7 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, co
     request.cuda = {run.scenario.run.product_choices, run.scenario.run.cudnn};
     request.records = records;
     request.settings = [&console](const std::string& line) { console.err << line << '\n'; };
+    request.bound = [&run](const runtime::Binding& binding) { run.binding = binding; };
     const SayOfRun say = say_of_run(options);
     request.waiting = say;
     request.failed = say;

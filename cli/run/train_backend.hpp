@@ -59,10 +59,11 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
                                                      const plan::Scenario& scenario,
                                                      const std::string& file);
 
-// NCCL's settings are exported here, and told on console.err. Throws runtime::DeviceError where a
+// NCCL's settings are exported here, and told on console.err; ranks are bound to cores, which the
+// run then says. Throws runtime::BindingError, runtime::DeviceError where a
 // device is missing, trace::TraceError for the trace of `expect_file`. The console and `records`
 // (null: none are written) must outlive the backend.
-std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
+std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, TrainRun& run,
                                                Console& console, runtime::FlightRecords* records);
 
 }  // namespace orrery::cli

@@ -9,6 +9,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json binding_json(const runtime::Binding& binding) {
+    Json ranks = Json::array();
+    for (const runtime::RankBinding& rank : binding.ranks)
+        ranks.push_back({{"local_rank", rank.local_rank},
+                         {"numa_nodes", rank.nodes},
+                         {"cores", runtime::cpu_list_text(rank.cpus)},
+                         {"why_not", rank.why_not.empty() ? Json(nullptr) : Json(rank.why_not)}});
+    return {{"ranks", std::move(ranks)},
+            {"why_none", binding.why_none.empty() ? Json(nullptr) : Json(binding.why_none)}};
+}
+
 class TrainEvents : public TrainOutput {
   public:
     TrainEvents(const Console& console, std::string mark)
@@ -23,6 +34,7 @@ class TrainEvents : public TrainOutput {
                    {"correctness_only", run.placement.ranks_per_gpu > 1},
                    {"threads_per_rank", run.threads_per_rank},
                    {"cores", run.cores},
+                   {"binding", binding_json(run.binding)},
                    {"parameters", run.conserved.parameters},
                    {"tokens_per_step", run.conserved.tokens_per_step},
                    {"model_flops_per_step", run.conserved.model_flops_per_step},

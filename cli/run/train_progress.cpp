@@ -49,25 +49,25 @@ class TrainProgress : public TrainOutput {
         const std::int64_t threads = run.ranks_here * run.threads_per_rank;
         std::string shared = plural(run.cores, "core");
         if (threads > run.cores) shared += ", fewer than threads: ranks will take turns";
-        console_.out << console_.bold(fmt::format(
-                            "training {} on {}",
-                            scenario.model.name.empty() ? "a model" : scenario.model.name,
-                            plural(ranks, run.placement.rank_name().c_str())))
-                     << '\n'
-                     << line("layout", layout_line(scenario.layout))
-                     << line("batch", fmt::format("{}; {} tokens per step", batch_line(scenario),
-                                                  whole_text(run.conserved.tokens_per_step)))
-                     << line("precision", precision_text(scenario.training))
-                     << line("data",
-                             fmt::format("{}: {} tokens, {} per epoch", scenario.run.data_path,
-                                         whole_text(run.data_tokens),
-                                         plural(run.samples_per_epoch, "sample")))
-                     << line("threads",
-                             fmt::format("{} per rank on {}", run.threads_per_rank, shared))
-                     << line("memory",
-                             fmt::format("arena {} per rank; {} parameters", range_text(run.arenas),
-                                         whole_text(run.conserved.parameters)))
-                     << line("steps", whole_text(run.steps));
+        console_.out
+            << console_.bold(
+                   fmt::format("training {} on {}",
+                               scenario.model.name.empty() ? "a model" : scenario.model.name,
+                               plural(ranks, run.placement.rank_name().c_str())))
+            << '\n'
+            << line("layout", layout_line(scenario.layout))
+            << line("batch", fmt::format("{}; {} tokens per step", batch_line(scenario),
+                                         whole_text(run.conserved.tokens_per_step)))
+            << line("precision", precision_text(scenario.training))
+            << line("data", fmt::format("{}: {} tokens, {} per epoch", scenario.run.data_path,
+                                        whole_text(run.data_tokens),
+                                        plural(run.samples_per_epoch, "sample")))
+            << line("threads", fmt::format("{} per rank on {}", run.threads_per_rank, shared))
+            << (run.binding.worth_telling ? line("bound", runtime::binding_text(run.binding)) : "")
+            << line("memory",
+                    fmt::format("arena {} per rank; {} parameters", range_text(run.arenas),
+                                whole_text(run.conserved.parameters)))
+            << line("steps", whole_text(run.steps));
         if (run.placement.ranks_per_gpu > 1)
             console_.out << line("", fmt::format("{} ranks share a GPU: right or wrong is all that "
                                                  "this run shows, its times say nothing",

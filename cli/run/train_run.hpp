@@ -16,6 +16,7 @@
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "runtime/backends/registry.hpp"
+#include "runtime/launch/binding.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/trainer.hpp"
 #include "trace/trace.hpp"
@@ -40,6 +41,7 @@ struct TrainRun {
     std::int64_t ranks_here = 1;  // on this machine
     int threads_per_rank = 1;
     int cores = 1;
+    runtime::Binding binding = {};  // of ranks of this machine to cores, as the backend has made it
     plan::Conserved conserved = {};               // of a step of the whole batch
     std::vector<std::int64_t> arenas = {};        // bytes by rank, of the whole batch's plan
     std::optional<double> peak_flops_per_s = {};  // of all ranks, where the profile has one

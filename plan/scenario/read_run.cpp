@@ -120,6 +120,11 @@ const Keys<Run>& run_keys() {
                           "Attention on GPUs is cuDNN's where that is there and has a kernel for "
                           "it, else Orrery's own")
             .written_if([](const Run& from) { return !from.cudnn; }),
+        choice<&Run::bind>("bind",
+                           "To which cores ranks are bound; \"auto\": to those of their GPU's NUMA "
+                           "node, or a share of the nodes, unless a launcher has bound them")
+            .written_if([](const Run& from) { return from.bind != BindTo::automatic; })
+            .also({"numa_binding"}),
         own<Run>("checkpoint", KeyType::object, "Where and when the run is saved",
                  specs(checkpoint_keys()))
             .written_by(

@@ -677,6 +677,9 @@ struct Training {
 
 // automatic: by the file's ending and first bytes.
 enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc, megatron };
+// To which cores a rank is bound. automatic: those of its GPU's NUMA node, or a share of the NUMA
+// nodes, where nothing else has bound the process; numa: in any case, or the run does not begin.
+enum class BindTo : std::uint8_t { automatic, numa, none };
 
 // Settings of NCCL that a run is launched with; empty, 0 or −1 where the scenario leaves one to the
 // environment, or to NCCL.
@@ -741,6 +744,7 @@ struct Run {
     std::string offload_path;     // folder for what is kept on disk; empty: the working one
     std::string product_choices;  // file of algorithms that were timed; empty: none are
     bool cudnn = true;            // attention on GPUs is cuDNN's where it has a kernel for it
+    BindTo bind = BindTo::automatic;
     NcclSettings nccl;
 
     bool operator==(const Run&) const = default;

@@ -194,5 +194,9 @@ struct Spelling<DataFormat> {
     static constexpr std::array<std::string_view, 5> names = {"auto", "text", "nanogpt", "llmc",
                                                               "megatron"};
 };
+template <>
+struct Spelling<BindTo> {
+    static constexpr std::array<std::string_view, 3> names = {"auto", "numa", "none"};
+};
 
 }  // namespace orrery::plan

@@ -2,6 +2,7 @@
 // commands ask what a backend can do, and none asks which one it is.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "runtime/comm/call_timeouts.hpp"
 #include "runtime/cpu/process_backend.hpp"
 #include "runtime/flight/flight_records.hpp"
+#include "runtime/launch/binding.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 #include "runtime/machine/requirements.hpp"
@@ -28,9 +30,11 @@ struct BackendRequest {
     std::optional<Launch> launch;  // the rank that a launcher made this process; none: all are here
     int threads_per_rank = 1;      // of the host
     int ranks_per_device = 0;      // 0: not asked for
-    bool time_ops = false;         // a trace is wanted
-    bool keep_layers = false;      // by backends that can (training.cuda_graphs)
-    bool check_memory = false;     // memory is poisoned; where it can be, ops are held to tensors
+    std::int64_t ranks_here = 1;   // on this machine
+    plan::BindTo bind = plan::BindTo::none;
+    bool time_ops = false;      // a trace is wanted
+    bool keep_layers = false;   // by backends that can (training.cuda_graphs)
+    bool check_memory = false;  // memory is poisoned; where it can be, ops are held to tensors
     CallTimeouts timeouts;
     Carrier carrier = Carrier::best;  // between ranks of the host that are processes
     plan::NcclSettings nccl;
@@ -39,7 +43,8 @@ struct BackendRequest {
 
     // What is heard, of all empty: nobody listens.
     std::function<void(const std::string& line)> settings;  // of libraries, by the first rank
-    std::function<void(ProcessWorld&)> connected;           // as ProcessBackendOptions has them
+    std::function<void(const Binding&)> bound;     // to which cores ranks of this machine are
+    std::function<void(ProcessWorld&)> connected;  // as ProcessBackendOptions has them
     std::function<void(const std::string& message)> failed;
     std::function<void(const std::string& reason)> overdue;
     std::function<void(const std::string& line)> waiting;
@@ -65,7 +70,8 @@ struct BackendRow {
     // Why it cannot perform this plan, of a scenario read from `file`; empty where it can.
     std::vector<plan::Diagnostic> (*reasons_not)(const plan::Plan& plan,
                                                  const std::string& file) = nullptr;
-    // Throws DeviceError where a device is missing.
+    // Throws DeviceError where a device is missing, BindingError. Where the process is one rank of
+    // a launch, the calling thread is bound.
     std::unique_ptr<Backend> (*make)(const BackendRequest& request) = nullptr;
     // A driver of the first device, whose kernels can be timed one by one; null: kernels are timed
     // on ranks of the host.

@@ -1,7 +1,9 @@
 // Ranks on the host's cores: threads of this process, or a process each that a launcher started.
+#include "runtime/backends/bound_ranks.hpp"
 #include "runtime/backends/rows.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/kernels/eight_bit_capability.hpp"
+#include "runtime/launch/bind_thread.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -11,7 +13,7 @@ std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Plan& plan, const s
         plan, file, {.code = "T104", .who = "CPU ranks", .blocks = true, .experts = true});
 }
 
-std::unique_ptr<Backend> make_cpu(const BackendRequest& request) {
+std::unique_ptr<Backend> make_unbound(const BackendRequest& request) {
     CpuOptions cpu;
     cpu.threads = request.threads_per_rank;
     cpu.poison = request.check_memory;
@@ -29,6 +31,11 @@ std::unique_ptr<Backend> make_cpu(const BackendRequest& request) {
     process.failed = request.failed;
     process.overdue = request.overdue;
     return std::make_unique<ProcessBackend>(*request.launch, process);
+}
+
+std::unique_ptr<Backend> make_cpu(const BackendRequest& request) {
+    return with_bound_ranks(make_unbound(request), request,
+                            share_nodes(request.bind, processors_of_process(), request.ranks_here));
 }
 
 }  // namespace

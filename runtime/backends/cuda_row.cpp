@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "runtime/backends/bound_ranks.hpp"
 #include "runtime/backends/cuda_devices.hpp"
+#include "runtime/backends/rank_devices.hpp"
 #include "runtime/backends/rows.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
+#include "runtime/launch/bind_thread.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
 #include "runtime/machine/find_library.hpp"
@@ -56,6 +59,17 @@ std::vector<std::string> graphs_lines(const BackendRequest& request) {
     return {"CUDA graphs: of what a pass of a layer repeats in each step"};
 }
 
+Binding binding_of(const BackendRequest& request, int devices) {
+    SystemLoader loader;
+    RanksOfMachine machine{.ranks = request.ranks_here, .devices = devices};
+    machine.ranks_per_device = std::max(1, request.ranks_per_device);
+    if (request.launch) {
+        machine.launched = true;
+        machine.local_rank = request.launch->local_rank;
+    }
+    return bind_to_gpus(request.bind, processors_of_process(), rank_devices(loader, machine));
+}
+
 std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     export_cuda_settings();
     if (request.ranks_per_device <= 1) export_nccl_settings(request);
@@ -70,7 +84,8 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     const DriverSource devices = cuda_devices_of_process(request.cuda);
     say(request, {attention_line(request.cuda)});
     say(request, graphs_lines(request));
-    return std::make_unique<StreamBackend>(devices, request.launch, options);
+    return with_bound_ranks(std::make_unique<StreamBackend>(devices, request.launch, options),
+                            request, binding_of(request, devices.devices));
 }
 
 // Parameters of 16 bits have masters beside them, and no state fewer than 32 bits.

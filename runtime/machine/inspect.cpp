@@ -17,6 +17,7 @@ Machine inspect_machine(LibraryLoader& loader, const std::string& root,
     machine.interfaces = inspect_interfaces(root);
     machine.nccl_settings = read_nccl_settings(root, environment);
     inspect_nvidia(loader, machine);
+    inspect_gpu_direct(root, machine);
     machine.libraries = inspect_libraries(loader);
     return machine;
 }
@@ -26,6 +27,12 @@ const Library& Machine::library(const std::string& name) const {
                                     [&](const Library& one) { return one.name == name; });
     ORRERY_CHECK(found != libraries.end(), "no library of this name is looked for");
     return *found;
+}
+
+CpuList Machine::cpus_of(const Gpu& gpu) const {
+    for (const NumaNode& node : numa_nodes)
+        if (node.number == gpu.pci.numa_node) return node.cpus;
+    return {};
 }
 
 std::string cuda_version_text(int version) {

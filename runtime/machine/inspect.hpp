@@ -19,6 +19,8 @@ Machine inspect_machine(LibraryLoader& loader, const std::string& root = "",
 void inspect_host(const std::string& root, Machine& machine);
 std::vector<NetworkPort> inspect_network(const std::string& root);
 std::vector<std::string> inspect_interfaces(const std::string& root);
+// Where GPUs and adapters hang, and what lets them reach one another; after the GPUs.
+void inspect_gpu_direct(const std::string& root, Machine& machine);
 void inspect_nvidia(LibraryLoader& loader, Machine& machine);
 std::vector<Library> inspect_libraries(LibraryLoader& loader);
 

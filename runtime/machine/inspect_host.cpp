@@ -81,6 +81,7 @@ void inspect_host(const std::string& root, Machine& machine) {
     machine.processor = read_processor(root);
     machine.memory = read_memory(root);
     machine.limits = read_limits(root);
+    machine.numa_nodes = numa_nodes(root);
 }
 
 }  // namespace orrery::runtime

@@ -2,32 +2,16 @@
 // /sys/class/net. Interfaces without a device behind them (bridges, the loopback) are left out.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <tuple>
 
 #include "runtime/machine/inspect.hpp"
+#include "runtime/topology/kernel_file.hpp"
 
 namespace orrery::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
-std::vector<fs::path> entries(const fs::path& folder) {
-    std::vector<fs::path> paths;
-    std::error_code missing;
-    for (fs::directory_iterator at(folder, missing), end; !missing && at != end;
-         at.increment(missing))
-        paths.push_back(at->path());
-    return paths;
-}
 
 std::optional<double> positive(const std::string& text) {
     double value = 0;

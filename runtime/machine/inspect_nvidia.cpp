@@ -14,6 +14,11 @@ namespace {
 struct NvmlMemory {
     unsigned long long total, free, used;
 };
+struct NvmlPci {
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
 constexpr int kPeerRead = 0;
 constexpr int kPeerNvlink = 2;
 constexpr int kPeerOk = 0;
@@ -71,6 +76,8 @@ Gpu read_gpu(const LoadedLibrary& nvml, NvmlDevice device) {
     gpu.partitioned = mode(ask_two<int>(nvml, "nvmlDeviceGetMigMode", device));
     if (const auto persists = ask<int>(nvml, "nvmlDeviceGetPersistenceMode", device))
         gpu.persistence = *persists != 0;
+    if (const auto pci = ask<NvmlPci>(nvml, "nvmlDeviceGetPciInfo_v3", device))
+        gpu.pci.address = pci_address(pci->bus_id);
     for (unsigned link = 0; link < kMostNvlinks; ++link)
         if (ask<int>(nvml, "nvmlDeviceGetNvLinkState", device, link).value_or(0) != 0)
             ++gpu.nvlinks;

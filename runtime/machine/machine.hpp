@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/topology/numa.hpp"
+#include "runtime/topology/pci.hpp"
+
 namespace orrery::runtime {
 
 struct Processor {
@@ -35,6 +38,26 @@ struct NetworkPort {
     std::string kind;   // "InfiniBand", "RoCE", "Ethernet"
     std::string state;  // "active", "down", …
     std::optional<double> gigabits_per_s;
+};
+
+// A network adapter that does RDMA (InfiniBand, RoCE): what has ports.
+struct Adapter {
+    std::string name;  // "mlx5_0"
+    PciDevice pci;     // its address is empty where it hangs on no PCI
+    std::vector<std::optional<Proximity>> to_gpus;
+};
+
+// What decides whether adapters read and write GPUs' memory themselves (GPUDirect RDMA).
+struct GpuDirect {
+    std::string kernel;                // release: "6.8.0-45-generic"; empty: not said
+    std::string peer_memory_module;    // that is loaded: "nvidia_peermem"; empty: none
+    std::optional<bool> open_modules;  // whether the driver's kernel modules are the open ones
+    std::optional<bool> dma_buf;       // whether kernel and modules hand memory over as dma-buf
+    // Whether an IOMMU translates what GPUs or adapters send.
+    std::optional<bool> iommu_translates;
+    // Bridges of switches above GPUs and adapters at which PCIe ACS redirects; nothing: where
+    // these hang is not said, or only root may read it.
+    std::optional<std::vector<std::string>> redirecting;
 };
 
 // A variable of NCCL's (runtime/machine/nccl_settings.hpp).
@@ -70,6 +93,7 @@ struct Gpu {
     std::optional<bool> persistence;
     std::optional<bool> partitioned;  // MIG
     int nvlinks = 0;                  // active ones
+    PciDevice pci = {};               // its address is empty where the driver does not say it
 };
 
 enum class PeerAccess { self, nvlink, pcie, none };
@@ -88,15 +112,20 @@ struct Machine {
     Processor processor;
     Memory memory;
     Limits limits;
+    std::vector<NumaNode> numa_nodes;  // by number
     Driver driver;
     std::vector<Gpu> gpus;
     std::vector<std::vector<PeerAccess>> peers;  // [from][to]
     std::vector<NetworkPort> network;            // by kind, then name
-    std::vector<std::string> interfaces;         // of the system, all, by name
-    std::vector<NcclSetting> nccl_settings;      // by name
-    std::vector<Library> libraries;              // cuBLASLt, NCCL, cuDNN, MPI
+    std::vector<Adapter> adapters;               // by name
+    GpuDirect gpu_direct;
+    std::vector<std::string> interfaces;     // of the system, all, by name
+    std::vector<NcclSetting> nccl_settings;  // by name
+    std::vector<Library> libraries;          // cuBLASLt, NCCL, cuDNN, MPI
 
     const Library& library(const std::string& name) const;  // must be one of these
+    // Processors of the GPU's NUMA node; none where that is not known.
+    CpuList cpus_of(const Gpu& gpu) const;
 };
 
 // "13.0" of 13000, as CUDA counts; "2.28.5" of 22805, as NCCL, cuBLAS and cuDNN do.

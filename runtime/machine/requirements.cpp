@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/machine/find_library.hpp"
 #include "runtime/machine/nccl_settings.hpp"
@@ -119,7 +120,88 @@ void advise_on_limits(const Machine& machine, std::vector<Finding>& advice) {
                               "ibstat, and the cable"});
 }
 
+// Of which a port is active; all where none is, since links may come up.
+std::vector<const Adapter*> adapters_in_use(const Machine& machine) {
+    const auto is_active = [&](const Adapter& adapter) {
+        return std::any_of(
+            machine.network.begin(), machine.network.end(), [&](const NetworkPort& port) {
+                return port.name.rfind(adapter.name + '/', 0) == 0 && port.state == "active";
+            });
+    };
+    std::vector<const Adapter*> active, all;
+    for (const Adapter& adapter : machine.adapters) {
+        all.push_back(&adapter);
+        if (is_active(adapter)) active.push_back(&adapter);
+    }
+    return active.empty() ? all : active;
+}
+
+// Why neither way is there.
+std::string why_no_gpu_direct(const GpuDirect& direct) {
+    return fmt::format(
+        "adapters cannot read GPUs' memory (GPUDirect RDMA): nvidia_peermem is not loaded, and "
+        "dma-buf needs {}: messages between nodes pass through the host's memory",
+        direct.open_modules == false
+            ? std::string("the driver's open kernel modules")
+            : fmt::format("a kernel of 5.12 or later, and this is {}", or_unknown(direct.kernel)));
+}
+
+// GPUs whose nearest adapter is beyond a host bridge: up to PXB NCCL lets adapters read by itself.
+void advise_on_far_adapters(const Machine& machine, std::vector<Finding>& advice) {
+    for (const NcclSetting& setting : machine.nccl_settings)
+        if (setting.name == "NCCL_NET_GDR_LEVEL" || setting.name == "NCCL_TOPO_FILE") return;
+    std::vector<std::string> far;
+    for (std::size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+        const Adapter* nearest = nullptr;
+        for (const Adapter* adapter : adapters_in_use(machine))
+            if (adapter->to_gpus[gpu] &&
+                (nearest == nullptr || *adapter->to_gpus[gpu] < *nearest->to_gpus[gpu]))
+                nearest = adapter;
+        if (nearest != nullptr && *nearest->to_gpus[gpu] > Proximity::pxb)
+            far.push_back(
+                fmt::format("GPU {} ({}: {})", gpu, nearest->name, name(*nearest->to_gpus[gpu])));
+    }
+    if (far.empty()) return;
+    advice.push_back({fmt::format("no adapter is below the same PCIe switch as {}: by default NCCL "
+                                  "uses GPUDirect RDMA up to PXB, and the host's memory beyond",
+                                  fmt::join(far, ", ")),
+                      "in a virtual machine NCCL_TOPO_FILE with the cloud's description of its "
+                      "host; else time run.nccl.net_gdr_level \"PHB\" or \"SYS\""});
+}
+
+void advise_on_gpu_direct(const Machine& machine, std::vector<Finding>& advice) {
+    if (machine.gpus.empty() || machine.adapters.empty()) return;
+    const GpuDirect& direct = machine.gpu_direct;
+    if (has_gpu_direct(machine) == false) {
+        advice.push_back({why_no_gpu_direct(direct),
+                          "modprobe nvidia_peermem (as root; it comes with the driver), or install "
+                          "the driver with its open kernel modules (apt-get install nvidia-open)"});
+        return;
+    }
+    if (direct.iommu_translates == true)
+        advice.push_back(
+            {"the IOMMU translates addresses: what GPUs and adapters send one another goes up to "
+             "the processor",
+             "iommu=pt on the kernel's command line, or VT-d or AMD-Vi off in the BIOS; a virtual "
+             "machine's host needs it"});
+    if (direct.redirecting && !direct.redirecting->empty())
+        advice.push_back(
+            {fmt::format("PCIe ACS redirects requests at {}: what GPUs and adapters below one "
+                         "switch send one another goes up to the processor",
+                         fmt::join(*direct.redirecting, ", ")),
+             "ACS off in the BIOS, or after each start, of each of them: setpci -s BRIDGE "
+             "ECAP_ACS+6.w=0000 (as root; NCCL's user guide, Troubleshooting)"});
+    advise_on_far_adapters(machine, advice);
+}
+
 }  // namespace
+
+std::optional<bool> has_gpu_direct(const Machine& machine) {
+    if (machine.gpus.empty()) return std::nullopt;
+    if (machine.adapters.empty()) return false;
+    if (!machine.gpu_direct.peer_memory_module.empty()) return true;
+    return machine.gpu_direct.dma_buf;
+}
 
 std::vector<Finding> missing_for_cuda(const Machine& machine) {
     std::vector<Finding> missing;
@@ -143,6 +225,7 @@ std::vector<Finding> advice_for(const Machine& machine) {
              "through"});
     advise_on_gpus(machine, advice);
     advise_on_limits(machine, advice);
+    advise_on_gpu_direct(machine, advice);
     advise_on_nccl(machine, advice);
     return advice;
 }

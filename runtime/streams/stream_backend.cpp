@@ -121,13 +121,20 @@ void StreamBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(R
     cause.rethrow();
 }
 
+std::optional<int> device_of_rank(int devices, int ranks_per_device, bool launched,
+                                  std::int64_t local_rank) {
+    if (devices == 1 && ranks_per_device == 1 && launched) return 0;
+    const auto device = static_cast<int>(local_rank / ranks_per_device);
+    return device < devices ? std::optional(device) : std::nullopt;
+}
+
 int StreamBackend::device_of(std::int64_t rank_here) const {
-    // A launcher may show each process a device of its own.
-    if (source_.devices == 1 && options_.ranks_per_device == 1 && launch_) return 0;
-    const auto device = static_cast<int>(rank_here / options_.ranks_per_device);
-    if (device < source_.devices) return device;
+    const auto device =
+        device_of_rank(source_.devices, options_.ranks_per_device, launch_.has_value(), rank_here);
+    if (device) return *device;
     throw PlacementError(fmt::format(
-        "rank {} of this machine needs device {}, and there {}", rank_here, device,
+        "rank {} of this machine needs device {}, and there {}", rank_here,
+        rank_here / options_.ranks_per_device,
         source_.devices == 1 ? std::string("is one") : fmt::format("are {}", source_.devices)));
 }
 

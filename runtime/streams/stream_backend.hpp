@@ -2,6 +2,7 @@
 // or all of them, a thread and a device each.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,11 @@ struct DriverSource {
     std::function<std::unique_ptr<StreamDriver>(int device)> driver;
     std::function<std::unique_ptr<CollectiveDriver>(int device)> collectives;
 };
+
+// The device of a rank, by its number among those of this machine; nothing where there are too few.
+// A launcher may show each process one device, its own: then all have number 0.
+std::optional<int> device_of_rank(int devices, int ranks_per_device, bool launched,
+                                  std::int64_t local_rank);
 
 struct StreamBackendOptions {
     StreamOptions streams;

@@ -56,6 +56,40 @@ TEST(Doctor, ReportsTwoGpus) {
     expect_golden("doctor_two_gpus.txt", printed(machine_of(loader)));
 }
 
+// Two sockets with four GPUs and four adapters each.
+TEST(Doctor, ReportsWhereGpusAndAdaptersHang) {
+    runtime::FakeLoader loader = runtime::dgx_gpus();
+    const std::string root = runtime::fake_dgx("doctor-dgx");
+    runtime::write_into(root, {{"/proc/driver/nvidia/version", "NVIDIA Open Kernel Module 580\n"},
+                               {"/proc/sys/kernel/osrelease", "6.8.0-45-generic\n"},
+                               {"/sys/class/iommu/dmar0/type", ""}});
+    runtime::Machine machine = runtime::inspect_machine(loader, root, {});
+    const std::string text = printed(machine);
+    const std::size_t section = text.find("\nGPUDirect RDMA\n");
+    ASSERT_NE(section, std::string::npos);
+    const std::size_t near = text.find("  near");
+    ASSERT_NE(near, std::string::npos);
+    expect_golden("doctor_gpu_direct.txt",
+                  text.substr(near, text.find("\n\n", near) + 1 - near) +
+                      text.substr(section, text.find("\n\n", section) + 1 - section));
+    EXPECT_THAT(text, HasSubstr("  NUMA nodes     0: 0-55,112-167; 1: 56-111,168-223\n"));
+    EXPECT_THAT(text, HasSubstr("the IOMMU translates addresses"));
+    const json report = json::parse(doctor_json(machine).dump());
+    EXPECT_EQ(report["host"]["numa_nodes"], json::parse(R"([{"node": 0, "cores": "0-55,112-167"},
+                              {"node": 1, "cores": "56-111,168-223"}])"));
+    EXPECT_EQ(report["gpus"][4]["bus_id"], "0000:9d:00.0");
+    EXPECT_EQ(report["gpus"][4]["numa_node"], 1);
+    EXPECT_EQ(report["gpus"][4]["cores"], "56-111,168-223");
+    EXPECT_EQ(report["adapters"][4]["name"], "mlx5_4");
+    EXPECT_EQ(report["adapters"][4]["bus_id"], "0000:9a:00.0");
+    EXPECT_EQ(report["adapters"][4]["to_gpus"],
+              json::parse(R"(["SYS", "SYS", "SYS", "SYS", "PIX", "NODE", "NODE", "NODE"])"));
+    EXPECT_EQ(report["gpu_direct"],
+              json::parse(R"({"usable": true, "peer_memory_module": null, "dma_buf": true,
+                              "open_kernel_modules": true, "kernel": "6.8.0-45-generic",
+                              "iommu_translates": true, "acs_redirects_at": null})"));
+}
+
 TEST(Doctor, ReportsAMachineWithoutAnything) {
     runtime::FakeLoader nothing;
     expect_golden("doctor_nothing.txt", printed(machine_of(nothing)));
@@ -89,6 +123,9 @@ TEST(Doctor, SaysTheSameInJson) {
     EXPECT_EQ(report["gpus"][0]["compute_capability"], 9.0);
     EXPECT_EQ(report["gpus"][0]["partitioned"], nullptr);
     EXPECT_EQ(report["gpus"][1]["power_limit_w"], 500);
+    EXPECT_EQ(report["gpus"][1]["bus_id"], nullptr);
+    EXPECT_EQ(report["gpus"][1]["numa_node"], nullptr);
+    EXPECT_EQ(report["gpu_direct"]["usable"], nullptr);
     EXPECT_EQ(report["peer_access"], json::parse(R"([["self", "nvlink"], ["nvlink", "self"]])"));
     EXPECT_EQ(report["network"][0]["gigabits_per_s"], 400);
     EXPECT_EQ(report["libraries"][1]["name"], "NCCL");

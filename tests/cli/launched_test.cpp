@@ -248,6 +248,26 @@ TEST_F(LaunchedRun, SlurmsTasksMeetOnTheFirstHostOfTheStep) {
     EXPECT_THAT(content_of(err_of(0)), HasSubstr("4 processes, started by Slurm"));
 }
 
+// Each process binds itself, by its number on the machine; the first says what all do.
+TEST_F(LaunchedRun, RanksAreBoundByTheirNumberOnTheMachine) {
+    const std::int64_t port = runtime::free_loopback_port();
+    std::vector<std::unique_ptr<Running>> ranks;
+    for (std::int64_t rank = 0; rank < kRanks; ++rank)
+        ranks.push_back(std::make_unique<Running>(
+            words({"--json", "--steps", "2", "--set", "run.bind=numa"}),
+            torchruns_settings(rank, kRanks, port), folder_, err_of(rank)));
+    for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+        const Outcome outcome = ranks[static_cast<std::size_t>(rank)]->outcome();
+        if (outcome.code == 4 && outcome.err.find("tells of no NUMA nodes") != std::string::npos)
+            GTEST_SKIP() << "this kernel has no NUMA nodes";
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        if (rank > 0) continue;
+        const json start = json::parse(outcome.out.substr(0, outcome.out.find('\n')));
+        EXPECT_EQ(start["binding"]["why_none"], nullptr);
+        EXPECT_EQ(start["binding"]["ranks"].size(), static_cast<std::size_t>(kRanks));
+    }
+}
+
 TEST_F(LaunchedRun, AnotherNumberOfProcessesThanRanksIsRefused) {
     Settings settings = torchruns_settings(0, 6, 1);
     const Outcome six = perform(words({}), settings);

@@ -142,6 +142,31 @@ TEST(Train, PrintsOneJsonObjectPerLine) {
     }
 }
 
+// Where a rank runs is no part of what it computes.
+TEST(Train, BoundRanksTrainTheSameBits) {
+    const Outcome free = train_tiny("--json --steps 4 --set run.bind=none");
+    const Outcome bound = train_tiny("--json --steps 4 --set run.bind=numa");
+    ASSERT_EQ(free.code, 0) << free.err;
+    if (bound.code == 4 && bound.err.find("tells of no NUMA nodes") != std::string::npos)
+        GTEST_SKIP() << "this kernel has no NUMA nodes";
+    ASSERT_EQ(bound.code, 0) << bound.err;
+    EXPECT_EQ(losses_of(events_of(bound.out)), losses_of(events_of(free.out)));
+    const json of_free = events_of(free.out).front()["binding"];
+    EXPECT_EQ(of_free["ranks"], json::array());
+    EXPECT_EQ(of_free["why_none"], "run.bind is \"none\"");
+    const json of_bound = events_of(bound.out).front()["binding"];
+    EXPECT_EQ(of_bound["why_none"], nullptr);
+    ASSERT_EQ(of_bound["ranks"].size(), 8U);
+    for (std::size_t rank = 0; rank < 8; ++rank) {
+        EXPECT_EQ(of_bound["ranks"][rank]["local_rank"], rank);
+        EXPECT_NE(of_bound["ranks"][rank]["cores"], "");
+        EXPECT_EQ(of_bound["ranks"][rank]["why_not"], nullptr);
+    }
+    const Outcome told = train_tiny("--steps 1 --set run.bind=numa");
+    EXPECT_THAT(told.out, HasSubstr("\n  bound       rank"));
+    EXPECT_EQ(train_tiny("--steps 1 --set run.bind=node").code, 3);
+}
+
 // ln 256 is the loss of even odds, and random weights are worse than that; the norm's σ of the
 // logits, √64 · 0.1, adds half its square on average.
 TEST(Train, LayoutsLearnTheSame) {

@@ -149,6 +149,9 @@ TEST(RunPart, KeysAreRead) {
     EXPECT_EQ(run.format, DataFormat::llmc);
     EXPECT_EQ(run.steps, 7);
     EXPECT_EQ(run.threads_per_rank, 3);
+    EXPECT_EQ(run.bind, BindTo::automatic);
+    EXPECT_EQ(sound({"run.bind=numa"}).run.bind, BindTo::numa);
+    EXPECT_EQ(sound({"run.bind=none"}).run.bind, BindTo::none);
     const plan::Run saved =
         sound({"run.format=megatron", "run.checkpoint.path=saved", "run.checkpoint.every_steps=10",
                "run.checkpoint.keep=3", "run.init_from=nowhere"})

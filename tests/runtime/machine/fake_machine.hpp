@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "runtime/machine/inspect.hpp"
+#include "tests/runtime/topology/fake_topology.hpp"
 
 namespace orrery::runtime {
 
@@ -58,6 +60,7 @@ struct FakeGpus {
     int init = 0;  // what cuInit returns
     bool nvlink = true;
     bool persistence = true;
+    std::vector<std::string> bus_ids;  // by GPU, as NVML spells them; none: it does not say
 };
 inline FakeGpus fake_gpus;
 
@@ -149,6 +152,13 @@ inline Symbols fake_nvml() {
             *active = link < 12 ? 1 : 0;
             return 0;
         });
+    provide(
+        nvml, "nvmlDeviceGetPciInfo_v3", +[](FakeDevice device, char* info) {
+            constexpr std::size_t kBusId = 36;  // behind 16 characters and five numbers
+            const auto index = reinterpret_cast<std::uintptr_t>(device) - 1;
+            if (index >= fake_gpus.bus_ids.size()) return 3;
+            return put_text(fake_gpus.bus_ids[index], info + kBusId, 32);
+        });
     // Reads (0) work between all; over NVLink (2) where there is one; 5 is "not supported".
     provide(
         nvml, "nvmlDeviceGetP2PStatus", +[](FakeDevice, FakeDevice, int what, int* status) {
@@ -208,15 +218,14 @@ inline FakeLoader two_gpus() {
     return loader;
 }
 
-// A folder that stands for the root, with these files.
-inline std::string fake_root(const std::string& name,
-                             const std::map<std::string, std::string>& files) {
-    const std::string root = testing::TempDir() + name;
-    for (const auto& [path, text] : files) {
-        std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
-        std::ofstream(root + path) << text;
-    }
-    return root;
+// The eight GPUs of fake_dgx.
+inline FakeLoader dgx_gpus() {
+    FakeLoader loader = two_gpus();
+    fake_gpus.count = fake_gpus.visible = 8;
+    fake_gpus.bus_ids = {"00000000:1B:00.0", "00000000:43:00.0", "00000000:52:00.0",
+                         "00000000:61:00.0", "00000000:9D:00.0", "00000000:C3:00.0",
+                         "00000000:D1:00.0", "00000000:DF:00.0"};
+    return loader;
 }
 
 // 8 cores in two sockets of which the control group allows 2.5, InfiniBand, RoCE and Ethernet.
