@@ -98,11 +98,17 @@ void check_activation(Reading& reading, const Scenario& scenario) {
     if (training.framework.activation_kernel != ActivationKernel::epilogue) return;
     const std::vector<LayerSpec>& kinds = scenario.model.kinds;
     const bool has_gelu = std::any_of(kinds.begin(), kinds.end(), has_gelu_of_product);
-    if (has_gelu && training.precision != Precision::fp8) return;
-    Diagnostic& fault = reading.report_field(
-        "S066", "training.activation_kernel",
-        has_gelu ? "products of eight bits take no activation along"
-                 : "no product of the model's layers has an activation that it can take along");
+    const bool in_parts = training.framework.tensor_overlap_parts > 1 &&
+                          scenario.layout.sequence_parallel && scenario.layout.tensor_parallel > 1;
+    const char* why = nullptr;
+    if (!has_gelu)
+        why = "no product of the model's layers has an activation that it can take along";
+    else if (training.precision == Precision::fp8)
+        why = "products of eight bits take no activation along";
+    else if (in_parts)
+        why = "products that go in parts (tensor_overlap_parts) take no activation along";
+    if (why == nullptr) return;
+    Diagnostic& fault = reading.report_field("S066", "training.activation_kernel", why);
     fault.note = "products take GELU by its tanh along, in 16 and 32 bits, which one product feeds";
     fault.help.push_back("activation_kernel: \"own\"");
 }

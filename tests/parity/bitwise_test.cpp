@@ -216,6 +216,7 @@ TEST_P(FusedKernels, OfNormsComputeWhatTwoKernelsDo) {
 }
 
 TEST_P(FusedKernels, OfProductsComputeWhatTwoKernelsDo) {
+    if (GetParam().name == "sequence_parts") GTEST_SKIP() << "products go in parts";
     expect_fused(kGpt, in_fp32_unless_said(GetParam().sets), "training.activation_kernel=epilogue",
                  plan::OpKind::activated_gemm);
 }
