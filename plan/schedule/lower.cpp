@@ -11,20 +11,32 @@
 namespace orrery::plan {
 namespace {
 
-// An action as a rank issues it.
-struct Issued {
-    Action action;
-    std::int32_t message = -1;  // that it sends or receives; −1: it is no transfer
-    bool beside_last = false;   // the second of a pair
-    bool leads = false;         // the first transfer of an exchange, which the next one is in, too
+// What a rank issues: the number of the message that it sends or receives, or one of these.
+enum Issued : std::int32_t {
+    kPass = -1,        // the next action of its row of the grid
+    kPassBeside = -2,  // the same, as the second of a pair
+    kValidate = -3
 };
-using Rows = std::vector<std::vector<Issued>>;
+using Rows = std::vector<std::vector<std::int32_t>>;
 
 // What passes from one rank to another, and where in their rows it is sent and received.
 struct Message {
-    std::size_t from = 0, to = 0;
-    std::size_t sent = 0, received = 0;
+    Action send;
+    std::int32_t from = 0, to = 0;
+    std::int32_t sent = 0, received = 0;
     bool exchanged = false;
+    // Whether it is the first transfer of an exchange, which the next one is in, too; of its sender
+    // and of its receiver.
+    bool leads_sent = false, leads_received = false;
+
+    Action receive() const {
+        return {send.stage + hop_to_peer(send.kind),
+                send.kind == ActionKind::send_f ? ActionKind::recv_f : ActionKind::recv_b,
+                send.micro_batch};
+    }
+    Action on(std::size_t rank) const { return sends_from(rank) ? send : receive(); }
+    bool sends_from(std::size_t rank) const { return static_cast<std::size_t>(from) == rank; }
+    bool leads(std::size_t rank) const { return sends_from(rank) ? leads_sent : leads_received; }
 };
 
 // By a grid's stage and micro-batch, in one row.
@@ -162,7 +174,7 @@ class UnitRun {
         for (std::size_t rank = 0; to_validate_ && rank < grid_.size(); ++rank)
             due = due || (can_start(rank) && grid_[rank][next_[rank]].kind != ActionKind::forward);
         for (std::size_t rank = 0; due && rank < grid_.size(); ++rank)
-            rows_[rank].push_back({{static_cast<std::int32_t>(rank), ActionKind::validate, -1}});
+            rows_[rank].push_back(kValidate);
         to_validate_ = to_validate_ && !due;
     }
 
@@ -186,7 +198,7 @@ class UnitRun {
         }
         for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
             const Action& action = grid_[rank][next_[rank] + busy_[rank] + ahead_[rank]];
-            rows_[rank].push_back({action});
+            rows_[rank].push_back(kPass);
             if (timeline_) (*timeline_)[rank].push_back({action, now_, now_});
             done_(action.stage, action.micro_batch) |= bit(action.kind);
             ++(busy_[rank] > 0 ? ahead_ : next_)[rank];
@@ -201,8 +213,7 @@ class UnitRun {
             end += grid_[rank][next_[rank] + i].kind == ActionKind::backward ? 2 : 1;
         for (std::size_t i = 0; i < together; ++i) {
             const Action& action = grid_[rank][next_[rank] + i];
-            rows_[rank].push_back({action});
-            rows_[rank].back().beside_last = i > 0;
+            rows_[rank].push_back(i > 0 ? kPassBeside : kPass);
             if (timeline_) (*timeline_)[rank].push_back({action, now_, end});
         }
         busy_[rank] = together;
@@ -236,64 +247,60 @@ class UnitRun {
         if (to < 0 || std::max(to, action.stage) >= placement_.stages()) return;
         const auto peer = static_cast<std::size_t>(placement_.rank_of(to));
         if (peer == rank) return;
-        transfers_.push_back(
-            {0,
-             static_cast<std::uint32_t>(turn(rank, peer)),
-             rank,
-             peer,
-             {action.stage, forward ? ActionKind::send_f : ActionKind::send_b, action.micro_batch},
-             {to, forward ? ActionKind::recv_f : ActionKind::recv_b, action.micro_batch}});
+        due_.push_back(
+            {{action.stage, forward ? ActionKind::send_f : ActionKind::send_b, action.micro_batch},
+             static_cast<std::int32_t>(rank),
+             static_cast<std::int32_t>(peer)});
     }
 
     // Of transfers that are due together, those between ranks 0 and 1, 2 and 3, … go first, then
     // those between 1 and 2, 3 and 4, …: else each rank of a ring would wait for the one before,
     // once around (Megatron-LM's even and odd ranks likewise send and receive in turn). An odd
     // ring closes in a third turn.
-    int turn(std::size_t a, std::size_t b) const {
+    std::uint64_t turn(std::uint64_t a, std::uint64_t b) const {
         const std::size_t ranks = grid_.size();
         const bool closes = ranks > 2 && std::min(a, b) == 0 && std::max(a, b) == ranks - 1;
         if (closes) return ranks % 2 == 0 ? 1 : 2;
         return std::min(a, b) % 2 == 0 ? 0 : 1;
     }
 
-    // Actions of a rank from the one that it waits for or runs to the one that a receive is for.
-    std::size_t actions_before(std::size_t rank, const Action& receive) const {
+    // Actions of the receiving rank from the one that it waits for or runs to the one that a
+    // message is for.
+    std::size_t actions_before(const Message& message) const {
+        const auto rank = static_cast<std::size_t>(message.to);
+        const Action receive = message.receive();
         const auto& places = receive.kind == ActionKind::recv_f ? forward_at_ : gradient_at_;
         const std::size_t place = places(receive.stage, receive.micro_batch);
         return std::min(std::max(place, next_[rank]), grid_[rank].size()) - next_[rank];
     }
 
-    struct Due {
-        std::size_t before = 0;
-        std::uint32_t turn = 0;
-        std::size_t from = 0;
-        std::size_t to = 0;
-        Action send;
-        Action receive;
-    };
-
     // Halves of backward take as long as forwards here: much comes due together that does not where
     // they take what they take. What a rank needs first goes first, and waits for nothing else.
     void issue_transfers() {
         order_.clear();
-        for (Due& due : transfers_) {
-            if (halves_) due.before = actions_before(due.to, due.receive);
-            std::uint64_t place = due.before;
-            place = place << kTurnBits | due.turn;
-            place = place << kRankBits | std::min(due.from, due.to);
+        for (const Message& message : due_) {
+            const auto from = static_cast<std::uint64_t>(message.from);
+            const auto to = static_cast<std::uint64_t>(message.to);
+            std::uint64_t place = halves_ ? actions_before(message) : 0;
+            place = place << kTurnBits | turn(from, to);
+            place = place << kRankBits | std::min(from, to);
             order_.push_back(place << kRankBits | order_.size());
         }
         std::sort(order_.begin(), order_.end());
         for (const std::uint64_t place : order_) {
-            const Due& due = transfers_[place & ((std::uint64_t{1} << kRankBits) - 1)];
-            const auto message = static_cast<std::int32_t>(messages_.size());
-            messages_.push_back({due.from, due.to, rows_[due.from].size(), rows_[due.to].size()});
-            rows_[due.from].push_back({due.send, message});
-            rows_[due.to].push_back({due.receive, message});
+            const auto number = static_cast<std::int32_t>(messages_.size());
+            Message& message =
+                messages_.emplace_back(due_[place & ((std::uint64_t{1} << kRankBits) - 1)]);
+            auto& sender = rows_[static_cast<std::size_t>(message.from)];
+            auto& receiver = rows_[static_cast<std::size_t>(message.to)];
+            message.sent = static_cast<std::int32_t>(sender.size());
+            message.received = static_cast<std::int32_t>(receiver.size());
+            sender.push_back(number);
+            receiver.push_back(number);
         }
-        transfers_.clear();
+        due_.clear();
     }
-    // Of a rank, and of a transfer among those that come due together, of which a rank has one or,
+    // Of a rank, and of a message among those that come due together, of which a rank has one or,
     // of a pair, two.
     static constexpr int kRankBits = 20, kTurnBits = 2;
 
@@ -313,40 +320,48 @@ class UnitRun {
     ByMicroBatch<std::uint8_t> done_;  // a bit for each pass
     // Where halves run: places in their rows of forwards, and of what makes the input's gradient.
     ByMicroBatch<std::size_t> forward_at_, gradient_at_;
-    std::vector<Due> transfers_;  // of actions that end now
+    std::vector<Message> due_;  // of actions that end now
     // Of these, in one number to sort by: what says in which order they go, and which it is.
     std::vector<std::uint64_t> order_;
 };
 
 // Marks what leads an exchange.
-void find_exchanges(Rows& rows, std::vector<Message>& messages) {
+void find_exchanges(const Rows& rows, std::vector<Message>& messages) {
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-        auto& row = rows[rank];
+        const auto& row = rows[rank];
         for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-            if (row[i].message < 0 || row[i + 1].message < 0) continue;
-            Message& one = messages[static_cast<std::size_t>(row[i].message)];
-            Message& other = messages[static_cast<std::size_t>(row[i + 1].message)];
+            if (row[i] < 0 || row[i + 1] < 0) continue;
+            Message& one = messages[static_cast<std::size_t>(row[i])];
+            Message& other = messages[static_cast<std::size_t>(row[i + 1])];
             if (one.from != other.to || one.to != other.from || one.exchanged || other.exchanged)
                 continue;
-            const bool sends = one.from == rank;
-            const std::size_t theirs = sends ? one.received : one.sent;
-            const std::size_t behind = sends ? other.sent : other.received;
+            const bool sends = one.sends_from(rank);
+            const std::int32_t theirs = sends ? one.received : one.sent;
+            const std::int32_t behind = sends ? other.sent : other.received;
             if (behind != theirs + 1 && theirs != behind + 1) continue;
             one.exchanged = other.exchanged = true;
-            row[i].leads = true;
-            rows[sends ? one.to : one.from][std::min(theirs, behind)].leads = true;
+            (sends ? one.leads_sent : one.leads_received) = true;
+            if (theirs < behind)
+                (sends ? one.leads_received : one.leads_sent) = true;
+            else
+                (sends ? other.leads_sent : other.leads_received) = true;
         }
     }
 }
 
-Rows rows_with_transfers(const ActionGrid& grid, const StagePlacement& placement, bool validates,
-                         bool pairs) {
+// What each rank issues, and the messages.
+struct Issues {
+    Rows rows;
+    std::vector<Message> messages;
+};
+
+Issues with_transfers(const ActionGrid& grid, const StagePlacement& placement, bool validates,
+                      bool pairs) {
     UnitRun run(grid, placement, validates, pairs);
     run.run();
-    Rows rows = run.take_rows();
-    std::vector<Message> messages = run.take_messages();
-    find_exchanges(rows, messages);
-    return rows;
+    Issues issues{run.take_rows(), run.take_messages()};
+    find_exchanges(issues.rows, issues.messages);
+    return issues;
 }
 
 }  // namespace
@@ -358,17 +373,27 @@ Timeline unit_timeline(const Schedule& schedule) {
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
                                                     const StagePlacement& placement, bool validates,
                                                     bool pairs) {
-    const Rows rows = rows_with_transfers(grid, placement, validates, pairs);
+    const auto [rows, messages] = with_transfers(grid, placement, validates, pairs);
     std::vector<std::vector<LoweredStep>> lowered(rows.size());
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
         const auto& row = rows[rank];
         lowered[rank].reserve(row.size());
+        auto pass = grid[rank].begin();
         for (std::size_t i = 0; i < row.size(); ++i) {
             LoweredStep& step = lowered[rank].emplace_back();
-            step.action = row[i].action;
-            step.beside_last = row[i].beside_last;
-            if (!row[i].leads) continue;
-            step.with = row[++i].action;
+            if (row[i] == kValidate) {
+                step.action = {static_cast<std::int32_t>(rank), ActionKind::validate, -1};
+                continue;
+            }
+            if (row[i] < 0) {
+                step.action = *pass++;
+                step.beside_last = row[i] == kPassBeside;
+                continue;
+            }
+            const Message& message = messages[static_cast<std::size_t>(row[i])];
+            step.action = message.on(rank);
+            if (!message.leads(rank)) continue;
+            step.with = messages[static_cast<std::size_t>(row[++i])].on(rank);
             if (!is_send(step.action.kind)) std::swap(step.action, *step.with);
         }
     }
@@ -377,13 +402,17 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
 
 std::vector<SentAndReceived> exchanges_of(const ActionGrid& grid, const StagePlacement& placement) {
     std::vector<SentAndReceived> exchanges;
-    for (const auto& row : rows_with_transfers(grid, placement, false, false))
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            if (!row[i].leads) continue;
-            SentAndReceived& both =
-                exchanges.emplace_back(SentAndReceived{row[i].action, row[i + 1].action});
-            if (!is_send(both.sent.kind)) std::swap(both.sent, both.received);
-            ++i;
+    const auto [rows, messages] = with_transfers(grid, placement, false, false);
+    for (std::size_t rank = 0; rank < rows.size(); ++rank)
+        for (std::size_t i = 0; i < rows[rank].size(); ++i) {
+            if (rows[rank][i] < 0) continue;
+            const Message& message = messages[static_cast<std::size_t>(rows[rank][i])];
+            if (!message.leads(rank)) continue;
+            const Message& next = messages[static_cast<std::size_t>(rows[rank][++i])];
+            if (message.sends_from(rank))
+                exchanges.push_back({message.send, next.receive()});
+            else
+                exchanges.push_back({next.send, message.receive()});
         }
     return exchanges;
 }
