@@ -424,8 +424,11 @@ class Estimate {
 
     PipelinePace pace() const {
         PipelinePace pace{layout_.micro_batches(), hop(), plan::blocks_on_transfers(scenario_), {}};
-        for (const std::size_t kind : kind_of_)
-            pace.add(kinds_[kind].passes);
+        for (std::size_t stage = 0; stage < kind_of_.size(); ++stage)
+            if (stage > 0 && kind_of_[stage] == kind_of_[stage - 1])
+                ++pace.runs.back().stages;
+            else
+                pace.add(kinds_[kind_of_[stage]].passes);
         return pace;
     }
 
