@@ -128,7 +128,10 @@ class EstimatedTrace {
   public:
     EstimatedTrace(const plan::Scenario& valid, const StepOutline& outline,
                    const std::vector<std::vector<TimedPass>>& passes)
-        : layout_(valid.layout), outline_(outline), passes_(passes) {
+        : layout_(valid.layout),
+          outline_(outline),
+          times_(outline.pace.by_stage()),
+          passes_(passes) {
         trace_.facts.prices = "the estimate of the layout";
         trace_.ops = op_names(layout_);
     }
@@ -164,8 +167,8 @@ class EstimatedTrace {
     }
 
     const PassTimes& times_of(const TimedPass& pass) const {
-        return outline_.passes[static_cast<std::size_t>(pass.action.stage)]
-                              [static_cast<std::size_t>(pass.action.kind)];
+        return (*times_[static_cast<std::size_t>(pass.action.stage)])[static_cast<std::size_t>(
+            pass.action.kind)];
     }
 
     void add_passes(std::size_t rank) {
@@ -256,6 +259,7 @@ class EstimatedTrace {
 
     const plan::Layout& layout_;
     const StepOutline& outline_;
+    std::vector<const std::array<PassTimes, kPasses>*> times_;  // by stage
     const std::vector<std::vector<TimedPass>>& passes_;
     std::vector<RankEvents> ranks_;
     trace::Trace trace_;

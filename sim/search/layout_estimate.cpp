@@ -1,8 +1,8 @@
 #include "sim/search/layout_estimate.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "plan/assemble/bind_steps.hpp"
@@ -118,8 +118,7 @@ class Estimate {
           nodes_(parts.nodes),
           unit_(parts.nodes.front().unit),
           skeleton_(parts.skeleton),
-          places_(parts.places),
-          walks_(parts.walks) {
+          places_(parts.places) {
         for (const NodeCosts& of : nodes_) {
             exchanges_.emplace_back(
                 of.network, copies_of(parts.places, scenario.layout), scenario,
@@ -143,9 +142,11 @@ class Estimate {
             repeats_.push_back(rank > 1 && has_kinds_of_last(rank));
     }
 
-    LayoutEstimate make() {
+    UnwalkedEstimate make() { return {memory(), step()}; }
+
+  private:
+    LayoutEstimate memory() {
         LayoutEstimate estimate;
-        estimate.step_s = step();
         const NodeCosts* fullest = nullptr;
         std::vector<double> of_process;  // by kind of node
         for (const NodeCosts& of : nodes_)
@@ -167,12 +168,10 @@ class Estimate {
         return estimate;
     }
 
+  public:
     StepOutline outline() {
         StepOutline outline;
-        for (const std::size_t kind : kind_of_)
-            outline.passes.push_back(kinds_[kind].passes);
-        outline.hop = hop();
-        outline.blocks = plan::blocks_on_transfers(scenario_);
+        outline.pace = pace();
         outline.asks_all_ranks = asks_all_ranks(scenario_.training);
         outline.gathered_late = gathered_late();
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
@@ -423,33 +422,26 @@ class Estimate {
         return slowest;
     }
 
-    const PipelineTimes& pipeline() const {
-        PipelineWalks::Key key{
-            &skeleton_, layout_.micro_batches(), hop(), plan::blocks_on_transfers(scenario_), {}};
-        for (const std::size_t kind : kind_of_) {
-            const auto& passes = kinds_[kind].passes;
-            if (key.runs.empty() || !(key.runs.back().passes == passes))
-                key.runs.push_back({0, passes});
-            ++key.runs.back().stages;
-        }
-        return walks_.get(std::move(key));
+    PipelinePace pace() const {
+        PipelinePace pace{layout_.micro_batches(), hop(), plan::blocks_on_transfers(scenario_), {}};
+        for (std::size_t stage = 0; stage < kind_of_.size(); ++stage)
+            if (stage > 0 && kind_of_[stage] == kind_of_[stage - 1])
+                ++pace.runs.back().stages;
+            else
+                pace.add(kinds_[kind_of_[stage]].passes);
+        return pace;
     }
 
-    double step() const {
-        const PipelineTimes& times = pipeline();
-        const bool waits = asks_all_ranks(scenario_.training);
-        double reduced = 0, after = 0, end = 0, late = 0, left = 0;
+    UnwalkedStep step() const {
+        UnwalkedStep step{
+            &skeleton_, pace(), {}, asks_all_ranks(scenario_.training), gathered_late()};
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
-            if (!repeats_[rank]) {
-                late = late_by(reduction_of(rank), rank);
-                left = after_reduction(rank).all();
-            }
-            const double ready = times.rank_ends[rank] + late;
-            reduced = std::max(reduced, ready);
-            after = std::max(after, left);
-            end = std::max(end, ready + left);
+            if (!repeats_[rank])
+                step.endings.push_back(
+                    {0, late_by(reduction_of(rank), rank), after_reduction(rank).all()});
+            ++step.endings.back().ranks;
         }
-        return std::max(times.end, waits ? reduced + after : end) + gathered_late();
+        return step;
     }
 
     // Parameters that the optimizer has changed: at once, or beside the next step's first pass.
@@ -575,7 +567,6 @@ class Estimate {
     const UnitCosts& unit_;  // for what is the same on all nodes
     const ScheduleSkeleton& skeleton_;
     const Places& places_;
-    PipelineWalks& walks_;
     std::vector<DataExchange> exchanges_, of_experts_;  // by kind of node
     std::vector<std::size_t> node_of_;                  // kind, by pipeline rank
     std::vector<StageCosts> shared_;  // by kind of node, where the vocabulary is shared out
@@ -591,26 +582,49 @@ class Estimate {
 
 }  // namespace
 
-std::size_t PipelineWalks::Hash::operator()(const Key& key) const {
-    std::size_t seed = std::bit_cast<std::size_t>(key.skeleton);
-    const auto add = [&](double value) { seed = mixed(seed, std::bit_cast<std::uint64_t>(value)); };
-    seed = mixed(seed, static_cast<std::uint64_t>(key.micro_batches));
-    add(key.hop);
-    for (const Run& run : key.runs) {
-        seed = mixed(seed, static_cast<std::uint64_t>(run.stages));
-        for (const PassTimes& pass : run.passes)
-            add(pass.busy);
+double UnwalkedStep::seconds(const PipelineTimes& times) const {
+    double reduced = 0, after = 0, end = 0;
+    std::size_t rank = 0;
+    for (const Ending& ending : endings) {
+        after = std::max(after, ending.left);
+        for (std::int64_t i = 0; i < ending.ranks; ++i) {
+            const double ready = times.rank_ends[rank++] + ending.late;
+            reduced = std::max(reduced, ready);
+            end = std::max(end, ready + ending.left);
+        }
     }
-    return seed;
+    return std::max(times.end, asks_all_ranks ? reduced + after : end) + gathered_late;
 }
 
-const PipelineTimes& PipelineWalks::get(Key key) {
-    return made_.get(key, [&] {
-        std::vector<std::array<PassTimes, kPasses>> times;
-        for (const Run& run : key.runs)
-            times.insert(times.end(), static_cast<std::size_t>(run.stages), run.passes);
-        return key.skeleton->run(key.micro_batches, times, key.hop, key.blocks);
-    });
+double UnwalkedStep::least_seconds() const {
+    // Sums of so many passes, each rounded, differ by less where they are made in another order.
+    constexpr double kRounded = 1e-9;
+    return (1 - kRounded) * seconds({0, skeleton->least_rank_ends(pace)});
+}
+
+void walk(std::span<UnwalkedEstimate> estimates) {
+    std::vector<UnwalkedEstimate*> order;
+    for (UnwalkedEstimate& estimate : estimates)
+        if (estimate.step.skeleton != nullptr) order.push_back(&estimate);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const UnwalkedEstimate* a, const UnwalkedEstimate* b) {
+                         return std::less<>()(a->step.skeleton, b->step.skeleton);
+                     });
+    for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
+        const ScheduleSkeleton* const skeleton = order[first]->step.skeleton;
+        std::vector<const PipelinePace*> paces;  // those that differ
+        std::vector<std::size_t> number;
+        for (end = first; end < order.size() && order[end]->step.skeleton == skeleton; ++end) {
+            const PipelinePace& pace = order[end]->step.pace;
+            const auto same = std::find_if(paces.begin(), paces.end(),
+                                           [&](const PipelinePace* one) { return *one == pace; });
+            number.push_back(static_cast<std::size_t>(same - paces.begin()));
+            if (same == paces.end()) paces.push_back(&pace);
+        }
+        const std::vector<PipelineTimes> times = skeleton->run(paces);
+        for (std::size_t i = first; i < end; ++i)
+            order[i]->layout.step_s = order[i]->step.seconds(times[number[i - first]]);
+    }
 }
 
 plan::Mesh mesh_of(const Layout& layout) {
@@ -623,7 +637,7 @@ plan::Mesh mesh_of(const Layout& layout) {
     return mesh;
 }
 
-LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts) {
+UnwalkedEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts) {
     return Estimate(valid, parts).make();
 }
 

@@ -5,13 +5,12 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/search/layout_pricer.hpp"
-#include "sim/search/made.hpp"
 #include "sim/search/schedule_skeleton.hpp"
 #include "sim/search/stage_costs.hpp"
 
@@ -21,33 +20,6 @@ namespace orrery::sim {
 struct Places {
     GroupShape data, shard, replica, expert_data, expert_shard, expert_replica;
     Hop next;
-};
-
-// Walks over skeletons that were made before. Layouts that differ in what their data-parallel ranks
-// share out, or in how many there are, often have the same passes.
-class PipelineWalks {
-  public:
-    // Stages in runs of the same times: how many, and their passes.
-    struct Run {
-        std::int64_t stages = 0;
-        std::array<PassTimes, kPasses> passes{};
-        bool operator==(const Run&) const = default;
-    };
-    struct Key {
-        const ScheduleSkeleton* skeleton = nullptr;
-        std::int64_t micro_batches = 0;
-        double hop = 0;
-        bool blocks = false;
-        std::vector<Run> runs;
-        bool operator==(const Key&) const = default;
-    };
-    const PipelineTimes& get(Key key);
-
-  private:
-    struct Hash {
-        std::size_t operator()(const Key& key) const;
-    };
-    Made<Key, PipelineTimes, Hash> made_;
 };
 
 // Nodes of one kind, and what stages cost on them.
@@ -64,10 +36,37 @@ struct EstimateParts {
     const std::vector<NodeCosts>& nodes;
     const ScheduleSkeleton& skeleton;
     const Places& places;
-    PipelineWalks& walks;
 };
 
-LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts);
+// A step but for its pipeline, whose walk is most of what pricing a layout takes.
+struct UnwalkedStep {
+    // Ranks of the pipeline, one after another, that have as much to do after their last pass.
+    struct Ending {
+        std::int64_t ranks = 0;
+        double late = 0;  // seconds of the reduction of gradients; as in StepOutline
+        double left = 0;  // of the optimizer, and of gathering what it has changed
+    };
+
+    const ScheduleSkeleton* skeleton = nullptr;  // the pricer's
+    PipelinePace pace;
+    std::vector<Ending> endings;
+    bool asks_all_ranks = false;  // as in StepOutline
+    double gathered_late = 0;
+
+    double seconds(const PipelineTimes& times) const;
+    double least_seconds() const;  // no walk says less
+};
+
+struct UnwalkedEstimate {
+    LayoutEstimate layout;  // without step_s
+    UnwalkedStep step;      // nothing, where there is an error
+};
+
+// Adds what the steps take. Those with one skeleton are walked side by side, and what is alike
+// once.
+void walk(std::span<UnwalkedEstimate> estimates);
+
+UnwalkedEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts);
 
 // What such a step is made of: the passes of its stages, what follows after the last one, and the
 // bytes that are alive.
@@ -85,9 +84,7 @@ struct StepOutline {
         double at_end = 0;                 // after the last one
         std::vector<InFlight> of_a_chunk;  // of a micro-batch
     };
-    std::vector<std::array<PassTimes, kPasses>> passes;  // by stage
-    double hop = 0;                                      // of a message to the next stage
-    bool blocks = false;                                 // its sender, as long
+    PipelinePace pace;
     bool asks_all_ranks = false;  // the optimizer: it starts when all have reduced
     double gathered_late = 0;     // what the next step's first passes do not hide
     std::vector<Rank> ranks;      // of the pipeline

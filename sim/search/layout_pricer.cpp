@@ -97,7 +97,7 @@ plan::Schedule schedule_of(Layout layout, std::int64_t micro_batches) {
 
 ScheduleSkeleton skeleton_of(const Layout& layout, std::int64_t walked) {
     return {
-        [&](const plan::ScheduleShape& of) { return schedule_of(layout, of.micro_batches); },
+        [layout](const plan::ScheduleShape& of) { return schedule_of(layout, of.micro_batches); },
         {static_cast<std::int32_t>(layout.pipeline_parallel),
          static_cast<std::int32_t>(layout.virtual_pipeline), static_cast<std::int32_t>(walked)}};
 }
@@ -138,7 +138,6 @@ struct LayoutPricer::Memo {
     std::vector<bool> splits_backward;  // by kind of schedule
     Made<std::array<std::int64_t, 5>, ScheduleSkeleton, NumbersHash<5>> skeletons;
     Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
-    PipelineWalks walks;
 };
 
 struct SharedStageCosts::Memo {
@@ -203,24 +202,28 @@ LayoutPricer::Parts LayoutPricer::parts_of(const plan::Scenario& valid) const {
     return parts;
 }
 
-LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
+UnwalkedEstimate LayoutPricer::price_memory(const plan::Scenario& valid) const {
     const Parts parts = parts_of(valid);
     if (!parts.error.empty()) {
-        LayoutEstimate none;
-        none.error = parts.error;
+        UnwalkedEstimate none;
+        none.layout.error = parts.error;
         return none;
     }
-    return estimate_of(valid, {parts.nodes, *parts.skeleton, *parts.places, memo_->walks});
+    return estimate_of(valid, {parts.nodes, *parts.skeleton, *parts.places});
+}
+
+LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
+    UnwalkedEstimate estimate = price_memory(valid);
+    walk({&estimate, 1});
+    return estimate.layout;
 }
 
 std::optional<trace::Trace> LayoutPricer::trace(const plan::Scenario& valid) const {
     const Parts parts = parts_of(valid);
     if (!parts.error.empty()) return std::nullopt;
-    const StepOutline outline =
-        outline_of(valid, {parts.nodes, *parts.skeleton, *parts.places, memo_->walks});
-    const auto passes =
-        parts.skeleton->timed(schedule_of(valid.layout, valid.layout.micro_batches()),
-                              outline.passes, outline.hop, outline.blocks);
+    const StepOutline outline = outline_of(valid, {parts.nodes, *parts.skeleton, *parts.places});
+    const auto passes = parts.skeleton->timed(
+        schedule_of(valid.layout, valid.layout.micro_batches()), outline.pace);
     return estimated_trace(valid, outline, passes);
 }
 

@@ -37,6 +37,8 @@ struct EstimateBounds {
 };
 EstimateBounds estimate_bounds(const plan::Scenario& scenario);
 
+struct UnwalkedEstimate;  // sim/search/layout_estimate.hpp
+
 // Costs of stages that several pricers share. They do not depend on how many nodes a cluster has:
 // all of `nodes` or fewer have the same.
 class SharedStageCosts {
@@ -66,6 +68,9 @@ class LayoutPricer {
 
     // Of a layout that breaks no rule, and what the rules have settled of its training.
     LayoutEstimate price(const plan::Scenario& valid) const;
+    // The same but for the step's time: for one that may not be asked for it, or for many that are
+    // then timed together. Lives no longer than the pricer.
+    UnwalkedEstimate price_memory(const plan::Scenario& valid) const;
     // The step that the price is of, pass by pass (sim/search/estimated_trace.hpp); nothing where
     // the price is an error.
     std::optional<trace::Trace> trace(const plan::Scenario& valid) const;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <memory>
 
 #include "plan/check.hpp"
+#include "plan/schedule/exchanges.hpp"
+#include "sim/search/four.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -37,14 +40,67 @@ InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond
             extrapolated(more.between_halves, fewer.between_halves, beyond)};
 }
 
-// By stage and pass in one row.
-std::vector<PassTimes> in_a_row(const std::vector<std::array<PassTimes, 4>>& times) {
-    std::vector<PassTimes> passes;
-    passes.reserve(4 * times.size());
-    for (const std::array<PassTimes, 4>& of : times)
-        passes.insert(passes.end(), of.begin(), of.end());
-    return passes;
-}
+// What a pass that waits for nothing has waited for: without a branch in the walk's loop, which
+// takes most of what pricing a layout does. Beside it any time is nothing.
+constexpr double kLongAgo = -1e300;
+
+// A pass in each of several steps.
+template <typename Seconds>
+struct Pass {
+    Seconds lead{}, busy{}, tail{}, slowed{}, gathers{}, gathers_on{};
+    Seconds asks{};  // since what its rank told others: long ago, where it asks before that
+
+    void set(std::size_t lane, const PassTimes& times, bool waits) {
+        set_lane(lead, lane, waits ? times.lead : kLongAgo);
+        set_lane(asks, lane, waits && times.lead > 0 ? 0 : kLongAgo);
+        set_lane(busy, lane, times.busy);
+        set_lane(tail, lane, times.tail);
+        set_lane(slowed, lane, times.slowed);
+        set_lane(gathers, lane, times.gathers > 0 ? times.gathers : kLongAgo);
+        set_lane(gathers_on, lane, times.gathers_on);
+    }
+};
+
+// The passes of several steps over the same stages: what is alike is there once, and stays in reach
+// of the walk.
+template <typename Seconds>
+struct Passes {
+    std::vector<Pass<Seconds>> rows;
+    std::vector<std::int32_t> row_of;  // by stage and pass
+
+    explicit Passes(std::span<const PipelinePace* const> paces) {
+        std::array<std::size_t, kLanes<Seconds>> run{};
+        std::array<std::int64_t, kLanes<Seconds>> left{};
+        const auto used = static_cast<std::ptrdiff_t>(paces.size());
+        for (std::size_t i = 0; i < paces.size(); ++i)
+            left[i] = paces[i]->runs.front().stages;
+        for (bool first = true; run[0] < paces[0]->runs.size(); first = false) {
+            // The first stage's forward pass waits for nothing.
+            const std::int64_t stages =
+                first ? 1 : *std::min_element(left.begin(), left.begin() + used);
+            const auto row = static_cast<std::int32_t>(rows.size());
+            for (std::size_t pass = 0; pass < 4; ++pass) {
+                const bool waits = pass != kWeight && !(first && pass == kForward);
+                Pass<Seconds>& added = rows.emplace_back();
+                for (std::size_t i = 0; i < paces.size(); ++i)
+                    added.set(i, paces[i]->runs[run[i]].passes[pass], waits);
+            }
+            for (std::int64_t stage = 0; stage < stages; ++stage)
+                row_of.insert(row_of.end(), {row, row + 1, row + 2, row + 3});
+            for (std::size_t i = 0; i < paces.size(); ++i) {
+                left[i] -= stages;
+                if (left[i] == 0 && ++run[i] < paces[i]->runs.size())
+                    left[i] = paces[i]->runs[run[i]].stages;
+            }
+        }
+    }
+};
+
+// Of a pass in each of several steps; as in TimedPass.
+template <typename Seconds>
+struct Timing {
+    Seconds free, sent, received, gathered, start, end, freed;
+};
 
 }  // namespace
 
@@ -66,32 +122,56 @@ std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t p
     return std::min(micro_batches, kMore * pipeline + 1);
 }
 
+void PipelinePace::add(const std::array<PassTimes, 4>& stage) {
+    if (runs.empty() || !(runs.back().passes == stage)) runs.push_back({0, stage});
+    ++runs.back().stages;
+}
+
+std::vector<const std::array<PassTimes, 4>*> PipelinePace::by_stage() const {
+    std::vector<const std::array<PassTimes, 4>*> stages;
+    for (const Run& run : runs)
+        stages.insert(stages.end(), static_cast<std::size_t>(run.stages), &run.passes);
+    return stages;
+}
+
 ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::ScheduleShape& shape)
     : ScheduleSkeleton([&kind](const plan::ScheduleShape& of) { return kind.schedule(of); },
                        shape) {}
 
-ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape) {
-    plan::ScheduleShape more = shape, fewer = shape;
+ScheduleSkeleton::ScheduleSkeleton(Order order, const plan::ScheduleShape& shape)
+    : order_(std::move(order)), more_(shape), fewer_(shape), walks_(std::make_unique<Walks>()) {
     const auto pipeline = static_cast<std::int64_t>(shape.pipeline);
-    const bool all = shape.micro_batches <= kMore * pipeline;
-    if (!all) {
-        more.micro_batches = static_cast<std::int32_t>(kMore * pipeline);
-        fewer.micro_batches = static_cast<std::int32_t>(kFewer * pipeline);
-        more_than_fewer_ = more.micro_batches - fewer.micro_batches;
+    has_fewer_ = shape.micro_batches > kMore * pipeline;
+    if (has_fewer_) {
+        more_.micro_batches = static_cast<std::int32_t>(kMore * pipeline);
+        fewer_.micro_batches = static_cast<std::int32_t>(kFewer * pipeline);
+        more_than_fewer_ = more_.micro_batches - fewer_.micro_batches;
     }
-    micro_batches_ = more.micro_batches;
-    const plan::Schedule schedule = order(more);
+    micro_batches_ = more_.micro_batches;
+    const plan::Schedule schedule = order_(more_);
     stages_.resize(static_cast<std::size_t>(shape.pipeline));
-    for (std::int32_t stage = 0; stage < schedule.placement.stages(); ++stage)
-        stages_[static_cast<std::size_t>(schedule.placement.rank_of(stage))].push_back(stage);
-    more_ = walk_of(schedule, more.micro_batches);
-    fullest_ = fullest_of(schedule);
-    if (!all) {
-        const plan::Schedule shorter = order(fewer);
-        fewer_ = walk_of(shorter, fewer.micro_batches);
-        fullest_of_fewer_ = fullest_of(shorter);
+    for (std::int32_t stage = 0; stage < schedule.placement.stages(); ++stage) {
+        rank_of_.push_back(schedule.placement.rank_of(stage));
+        stages_[static_cast<std::size_t>(rank_of_.back())].push_back(stage);
     }
+    counts_.resize(rank_of_.size());
+    for (const auto& row : schedule.grid) {
+        for (const Action& action : row)
+            ++counts_[static_cast<std::size_t>(action.stage)]
+                     [static_cast<std::size_t>(action.kind)];
+        ends_with_.push_back(plan::makes_input_gradient(row.back().kind) ? row.back().stage : -1);
+    }
+    fullest_ = fullest_of(schedule);
+    if (has_fewer_) fullest_of_fewer_ = fullest_of(order_(fewer_));
     part_moments();
+}
+
+const ScheduleSkeleton::Walks& ScheduleSkeleton::walks() const {
+    std::call_once(walks_->made, [&] {
+        walks_->more = walk_of(order_(more_), more_.micro_batches);
+        if (has_fewer_) walks_->fewer = walk_of(order_(fewer_), fewer_.micro_batches);
+    });
+    return *walks_;
 }
 
 void ScheduleSkeleton::part_moments() {
@@ -171,16 +251,11 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
         const bool activation = plan::goes_onward(transfer.kind);
         return (activation ? forward : backward)[at(transfer.stage, transfer.micro_batch)];
     };
-    for (const auto& row : plan::add_transfers(schedule.grid, placement))
-        for (const plan::LoweredStep& step : row) {
-            if (!step.with || !plan::is_transfer(step.action.kind)) continue;
-            const bool first_sends = plan::is_send(step.action.kind);
-            if (first_sends == plan::is_send(step.with->kind)) continue;
-            const Action& sent = first_sends ? step.action : *step.with;
-            const Action& received = first_sends ? *step.with : step.action;
-            walk.nodes[static_cast<std::size_t>(node_of(received))].with = node_of(sent);
-            walk.nodes[static_cast<std::size_t>(node_of(sent))].sends_alone = false;
-        }
+    for (const plan::SentAndReceived& both : plan::exchanges_of(schedule.grid, placement)) {
+        const std::int32_t sent = node_of(both.sent);
+        walk.nodes[static_cast<std::size_t>(node_of(both.received))].with = sent;
+        walk.nodes[static_cast<std::size_t>(sent)].sends_alone = false;
+    }
     std::copy_if(last_of.begin(), last_of.end(), std::back_inserter(walk.last),
                  [](std::int32_t node) { return node >= 0; });
     return walk;
@@ -236,7 +311,7 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
 
 std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t micro_batches) const {
     std::vector<Moment> moments = fullest_[rank];
-    if (fewer_.nodes.empty()) return moments;
+    if (!has_fewer_) return moments;
     const double more = beyond(micro_batches);
     for (std::size_t i = 0; i < moments.size(); ++i)
         for (std::size_t chunk = 0; chunk < moments[i].size(); ++chunk)
@@ -248,7 +323,7 @@ std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t mic
 double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
                               const std::vector<InFlight>& bytes) const {
     const std::vector<Grown>& moments = moments_[rank];
-    const double more = fewer_.nodes.empty() ? 0 : beyond(micro_batches);
+    const double more = has_fewer_ ? beyond(micro_batches) : 0;
     double most = 0;
     for (std::size_t i = 0; i < moments.size(); i += bytes.size()) {
         double sum = 0;
@@ -264,82 +339,162 @@ double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
     return most;
 }
 
-template <typename Visit>
-PipelineTimes ScheduleSkeleton::run(const Walk& walk, const std::vector<PassTimes>& times,
-                                    double hop, bool blocks, Visit visit) const {
-    // What a pass that waits for nothing has waited for: without a branch in this loop, which takes
-    // most of what pricing a layout does.
-    constexpr double kLongAgo = -1e300;
+template <typename Seconds, typename Visit>
+std::vector<PipelineTimes> ScheduleSkeleton::run(const Walk& walk,
+                                                 std::span<const PipelinePace* const> paces,
+                                                 Visit visit) const {
     struct Rank {
-        double free = 0;  // from the end of its last pass on
-        double told = 0;  // the end of what that told others: what the next asks them comes after
-        double sending = 0;  // the end of its last message, if nothing waits for that here
-        double gathers = 0;  // from when on it can gather parameters
+        Seconds free{};     // from the end of its last pass on
+        Seconds told{};     // the end of what that told others: what the next asks them comes after
+        Seconds sending{};  // the end of its last message, if nothing waits for that here
+        Seconds gathers{};  // from when on it can gather parameters
     };
+    const Passes<Seconds> passes(paces);
     std::vector<Rank> ranks(stages_.size());
     // By node, behind one for none.
-    const auto all = std::make_unique_for_overwrite<double[]>(walk.nodes.size() + 1);
-    all[0] = kLongAgo;
-    double* const ready = all.get() + 1;
-    const std::array<double, 2> to_receive = {0, hop}, to_send = {0, blocks ? hop : 0};
-    const double goes_on = blocks ? kLongAgo : hop;
-    const auto at_most_hop = [hop](double beside) { return std::min(std::max(beside, 0.0), hop); };
-    double* own = ready;
-    for (const Node& node : walk.nodes) {
-        const PassTimes& pass = times[static_cast<std::size_t>(node.pass)];
-        Rank& rank = ranks[static_cast<std::size_t>(node.rank)];
-        TimedPass timed;
-        timed.free = rank.free;
-        timed.sent = std::max(ready[node.waits_for], ready[node.with]);
-        timed.received = timed.sent + to_receive[node.receives];
-        // The pass before it ran beside the message, and what it sent goes beside this one.
-        const double beside = at_most_hop(std::min(timed.received, timed.free) - timed.sent);
-        const double asked = std::max(timed.received, pass.lead > 0 ? rank.told : kLongAgo);
-        const double came = node.waits_for < 0 ? kLongAgo : asked + pass.lead;
-        timed.gathered = pass.gathers > 0 ? rank.gathers + pass.gathers : 0;
-        timed.start = std::max({timed.free + pass.slowed * beside, came, timed.gathered});
-        const double sending = at_most_hop(rank.sending - timed.start);
-        timed.end = timed.start + pass.busy + pass.slowed * sending;
-        rank.told = timed.end + pass.tail;
-        *own++ = rank.told;
-        rank.sending = node.sends_alone ? rank.told + goes_on : rank.sending;
-        rank.gathers = timed.end + pass.gathers_on;
-        rank.free = timed.freed = timed.end + to_send[node.sends];
-        visit(node, timed);
+    const auto all = std::make_unique_for_overwrite<Seconds[]>(walk.nodes.size() + 1);
+    const auto none = in_all<Seconds>(0);
+    all[0] = in_all<Seconds>(kLongAgo);
+    Seconds* const ready = all.get() + 1;
+    Seconds hop{}, goes_on{};
+    std::array<Seconds, 2> to_send{};
+    for (std::size_t i = 0; i < paces.size(); ++i) {
+        set_lane(hop, i, paces[i]->hop);
+        set_lane(to_send[1], i, paces[i]->blocks ? paces[i]->hop : 0);
+        set_lane(goes_on, i, paces[i]->blocks ? kLongAgo : paces[i]->hop);
     }
-    PipelineTimes out;
-    for (const Rank& rank : ranks)
-        out.rank_ends.push_back(rank.free);
-    // A rank's passes of one kind end one after another.
-    for (const std::int32_t node : walk.last)
-        out.end = std::max(out.end, ready[node]);
+    const std::array<Seconds, 2> to_receive = {none, hop};
+    const auto at_most_hop = [&](const Seconds& beside) {
+        return smaller(larger(beside, none), hop);
+    };
+    Seconds* own = ready;
+    for (const Node& node : walk.nodes) {
+        const std::int32_t row = passes.row_of[static_cast<std::size_t>(node.pass)];
+        const Pass<Seconds>& pass = passes.rows[static_cast<std::size_t>(row)];
+        Rank& rank = ranks[static_cast<std::size_t>(node.rank)];
+        Timing<Seconds> timing;
+        timing.free = rank.free;
+        timing.sent = larger(ready[node.waits_for], ready[node.with]);
+        timing.received = timing.sent + to_receive[node.receives];
+        // The pass before it ran beside the message, and what it sent goes beside this one.
+        const Seconds beside = at_most_hop(smaller(timing.received, timing.free) - timing.sent);
+        const Seconds came = larger(timing.received, rank.told + pass.asks) + pass.lead;
+        timing.gathered = rank.gathers + pass.gathers;
+        timing.start = larger(larger(timing.free + pass.slowed * beside, came), timing.gathered);
+        const Seconds sending = at_most_hop(rank.sending - timing.start);
+        timing.end = timing.start + pass.busy + pass.slowed * sending;
+        rank.told = timing.end + pass.tail;
+        *own++ = rank.told;
+        if (node.sends_alone) rank.sending = rank.told + goes_on;
+        rank.gathers = timing.end + pass.gathers_on;
+        rank.free = timing.freed = timing.end + to_send[node.sends];
+        visit(node, timing);
+    }
+    std::vector<PipelineTimes> out(paces.size());
+    for (std::size_t i = 0; i < paces.size(); ++i) {
+        for (const Rank& rank : ranks)
+            out[i].rank_ends.push_back(lane(rank.free, i));
+        // A rank's passes of one kind end one after another.
+        for (const std::int32_t node : walk.last)
+            out[i].end = std::max(out[i].end, lane(ready[node], i));
+    }
     return out;
 }
 
-PipelineTimes ScheduleSkeleton::run(std::int64_t micro_batches,
-                                    const std::vector<std::array<PassTimes, 4>>& times, double hop,
-                                    bool blocks) const {
+template <typename Seconds>
+void ScheduleSkeleton::run(std::span<const PipelinePace* const> paces,
+                           std::vector<PipelineTimes>& out) const {
     static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
-    const std::vector<PassTimes> passes = in_a_row(times);
-    const auto ignored = [](const Node&, const TimedPass&) {};
-    PipelineTimes out = run(more_, passes, hop, blocks, ignored);
-    if (fewer_.nodes.empty()) return out;
-    const PipelineTimes shorter = run(fewer_, passes, hop, blocks, ignored);
-    const double more = beyond(micro_batches);
-    out.end = extrapolated(out.end, shorter.end, more);
-    for (std::size_t rank = 0; rank < out.rank_ends.size(); ++rank)
-        out.rank_ends[rank] = extrapolated(out.rank_ends[rank], shorter.rank_ends[rank], more);
+    const auto ignored = [](const Node&, const Timing<Seconds>&) {};
+    std::vector<PipelineTimes> all = run<Seconds>(walks().more, paces, ignored);
+    if (has_fewer_) {
+        const auto shorter = run<Seconds>(walks().fewer, paces, ignored);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const double more = beyond(paces[i]->micro_batches);
+            all[i].end = extrapolated(all[i].end, shorter[i].end, more);
+            for (std::size_t rank = 0; rank < all[i].rank_ends.size(); ++rank)
+                all[i].rank_ends[rank] =
+                    extrapolated(all[i].rank_ends[rank], shorter[i].rank_ends[rank], more);
+        }
+    }
+    std::move(all.begin(), all.end(), std::back_inserter(out));
+}
+
+std::vector<PipelineTimes> ScheduleSkeleton::run(std::span<const PipelinePace* const> paces) const {
+    std::vector<PipelineTimes> out;
+    out.reserve(paces.size());
+    for (std::size_t first = 0; first < paces.size(); first += kLanes<Four>) {
+        const auto some = paces.subspan(first, std::min(kLanes<Four>, paces.size() - first));
+        if (some.size() == 1)
+            run<double>(some, out);
+        else
+            run<Four>(some, out);
+    }
     return out;
 }
 
-std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(
-    const plan::Schedule& schedule, const std::vector<std::array<PassTimes, 4>>& times, double hop,
-    bool blocks) const {
+PipelineTimes ScheduleSkeleton::run(const PipelinePace& pace) const {
+    const PipelinePace* const one = &pace;
+    return std::move(run(std::span(&one, 1)).front());
+}
+
+// A stage begins when what its first micro-batch makes has come up to it, its rank then runs all of
+// its passes, and what the last of these makes goes down to the first stage.
+std::vector<double> ScheduleSkeleton::least_rank_ends(const PipelinePace& pace) const {
+    std::vector<double> ends(stages_.size());
+    if (has_fewer_) return ends;
+    const std::vector<const std::array<PassTimes, 4>*> passes = pace.by_stage();
+    const auto hop_between = [&](std::size_t stage, std::size_t next) {
+        return rank_of_[stage] == rank_of_[next] ? 0 : pace.hop;
+    };
+    double begins = 0;
+    for (std::size_t stage = 0; stage < passes.size(); ++stage) {
+        if (stage > 0) {
+            const PassTimes& before = (*passes[stage - 1])[kForward];
+            begins =
+                std::max(0.0, begins + before.busy + before.tail + hop_between(stage - 1, stage) +
+                                  (*passes[stage])[kForward].lead);
+        }
+        double& end = ends[static_cast<std::size_t>(rank_of_[stage])];
+        if (end == 0) end = begins;
+        for (std::size_t pass = 0; pass < kPassesOfStage; ++pass)
+            end += counts_[stage][pass] * (*passes[stage])[pass].busy;
+    }
+    double ended = 0;  // of the last gradient that the stage hands on
+    for (std::size_t stage = passes.size(); stage-- > 0;) {
+        double& end = ends[static_cast<std::size_t>(rank_of_[stage])];
+        if (stage + 1 < passes.size()) {
+            double least = std::numeric_limits<double>::infinity();  // from its input on
+            for (const std::size_t pass : {kBackward, kInput})
+                if (counts_[stage][pass] > 0)
+                    least =
+                        std::min(least, (*passes[stage])[pass].lead + (*passes[stage])[pass].busy);
+            ended += hop_between(stage, stage + 1) + least;
+            end = std::max(end, ended);
+        }
+        if (ends_with_[static_cast<std::size_t>(rank_of_[stage])] ==
+            static_cast<std::int32_t>(stage))
+            ended = std::max(ended, end);
+    }
+    return ends;
+}
+
+std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(const plan::Schedule& schedule,
+                                                            const PipelinePace& pace) const {
     std::vector<std::vector<TimedPass>> passes(stages_.size());
-    const auto keep = [&](const Node& node, TimedPass pass) {
+    const auto keep = [&](const Node& node, const Timing<double>& timing) {
         const auto rank = static_cast<std::size_t>(node.rank);
+        TimedPass pass;
         pass.action = schedule.grid[rank][passes[rank].size()];
-        if (node.waits_for < 0) pass.sent = pass.received = 0;
+        pass.free = timing.free;
+        if (node.waits_for >= 0) {
+            pass.sent = timing.sent;
+            pass.received = timing.received;
+        }
+        pass.gathered = std::max(0.0, timing.gathered);
+        pass.start = timing.start;
+        pass.end = timing.end;
+        pass.freed = timing.freed;
         if (node.receives)
             pass.from = schedule.placement.rank_of(
                 pass.action.stage + (pass.action.kind == ActionKind::forward ? -1 : 1));
@@ -348,7 +503,8 @@ std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(
     std::int32_t micro_batches = 0;
     for (const Action& action : schedule.grid.front())
         micro_batches = std::max(micro_batches, action.micro_batch + 1);
-    run(walk_of(schedule, micro_batches), in_a_row(times), hop, blocks, keep);
+    const PipelinePace* const one = &pace;
+    run<double>(walk_of(schedule, micro_batches), std::span(&one, 1), keep);
     return passes;
 }
 

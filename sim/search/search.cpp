@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "sim/search/few_micro_batches.hpp"
+#include "sim/search/layout_estimate.hpp"
 #include "sim/search/layout_sets.hpp"
 
 namespace orrery::sim {
@@ -25,7 +27,8 @@ namespace {
 
 constexpr const char* kMemory = "memory";
 constexpr const char* kIdle = "idle devices";
-constexpr std::uint64_t kBlock = 1024;  // combinations that a thread takes at once
+constexpr std::uint64_t kBlock = 256;     // combinations that a thread takes at once
+constexpr std::size_t kTimedAtOnce = 64;  // of those that exceed memory
 constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
 constexpr std::size_t kLeastBatch = 8;   // layouts that are simulated side by side; more where …
@@ -44,18 +47,45 @@ bool before(const PricedLayout& a, const PricedLayout& b) {
            std::tie(b.objective, b.step_s, b.peak_bytes, b.base, b.number);
 }
 
+// Why combinations are no layouts, with the message of the first of them.
+class Infeasible {
+  public:
+    void add(const std::string& why, const std::string& message, std::uint64_t number,
+             std::uint64_t layouts = 1) {
+        auto [entry, is_new] = all_.try_emplace(why);
+        auto& [broken, first] = entry->second;
+        if (is_new || number < first) {
+            broken.message = message;
+            first = number;
+        }
+        broken.layouts += layouts;
+    }
+    void add(const Infeasible& others) {
+        for (const auto& [why, of] : others.all_)
+            add(why, of.broken.message, of.first, of.broken.layouts);
+    }
+    void add_to(std::map<std::string, SearchResult::Broken>& result) const {
+        for (const auto& [why, of] : all_) {
+            SearchResult::Broken& entry = result[why];
+            if (entry.layouts == 0) entry.message = of.broken.message;
+            entry.layouts += of.broken.layouts;
+        }
+    }
+
+  private:
+    struct Broken {
+        SearchResult::Broken broken;
+        std::uint64_t first = 0;
+    };
+    std::map<std::string, Broken> all_;
+};
+
 // What one thread has found in one block of combinations.
 struct Block {
     std::uint64_t evaluated = 0, priced = 0;
-    std::map<std::string, SearchResult::Broken> broken;
+    Infeasible infeasible;
     std::vector<PricedLayout> fitting;
-    std::vector<PricedLayout> exceeding;  // the best by memory, and the best by objective
-
-    SearchResult::Broken& add_broken(const std::string& why, const std::string& message) {
-        SearchResult::Broken& entry = broken[why];
-        if (entry.layouts++ == 0) entry.message = message;
-        return entry;
-    }
+    std::vector<PricedLayout> exceeding;  // memory; of their steps what is the least
 };
 
 // A simulation whose waiting has not been parted, with what it is of.
@@ -97,24 +127,16 @@ class Pricing {
         SearchResult result;
         std::vector<PricedLayout> fitting, exceeding;
         for (std::uint32_t b = 0; b < bases_.size(); ++b) {
-            const std::uint64_t size = bases_[b].space.size();
-            std::vector<Block> blocks((size + kBlock - 1) / kBlock);
-            tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t i) {
-                if (stopped()) return;
-                blocks[i] = price(b, i * kBlock, std::min(size, (i + 1) * kBlock));
-                report(std::min(size, (i + 1) * kBlock) - i * kBlock);
-            });
+            Infeasible infeasible;
+            std::vector<Block> blocks = blocks_of(b, infeasible, result.evaluated);
             for (Block& block : blocks) {
                 result.evaluated += block.evaluated;
                 result.priced += block.priced;
-                for (auto& [why, broken] : block.broken) {
-                    SearchResult::Broken& entry = result.infeasible[why];
-                    if (entry.layouts == 0) entry.message = broken.message;
-                    entry.layouts += broken.layouts;
-                }
+                infeasible.add(block.infeasible);
                 fitting.insert(fitting.end(), block.fitting.begin(), block.fitting.end());
                 exceeding.insert(exceeding.end(), block.exceeding.begin(), block.exceeding.end());
             }
+            infeasible.add_to(result.infeasible);
         }
         std::sort(fitting.begin(), fitting.end(), before);
         Places too_large;
@@ -130,10 +152,8 @@ class Pricing {
         result.pareto = pareto_of(fitting);
         // Not where it ended before those were simulated that may fit.
         if (result.objectives.empty()) result.nearest = nearest_of(exceeding);
-        for (const PricedLayout& one : exceeding)
-            if ((fitting.empty() || before(one, fitting.front())) &&
-                (!result.without_memory_limit || before(one, *result.without_memory_limit)))
-                result.without_memory_limit = one;
+        result.without_memory_limit =
+            best_of(std::move(exceeding), fitting.empty() ? nullptr : &fitting.front());
         result.stopped = stopped();
         return result;
     }
@@ -166,20 +186,16 @@ class Pricing {
     // for: most combinations break one of them.
     struct Stages {
         std::string broken, message;
-        std::size_t code = 0;  // of `broken`, among the codes that are
     };
     static std::vector<Stages> stages_of(const SearchBase& base) {
         plan::RuleCheck rules(base.read.given);
         plan::Scenario scenario = *base.read.scenario;
         std::vector<Stages> all(base.space.stage_combinations());
-        std::map<std::string, std::size_t> codes;
         for (std::uint64_t number = 0; number < all.size(); ++number) {
             scenario.layout = base.space.layout(number);
             all[number].broken = rules.first_broken(scenario, deal_layers(base, scenario),
                                                     plan::RuleCheck::Asked::of_stages);
-            if (all[number].broken.empty()) continue;
-            all[number].message = rules.message();
-            all[number].code = codes.emplace(all[number].broken, codes.size()).first->second;
+            if (!all[number].broken.empty()) all[number].message = rules.message();
         }
         return all;
     }
@@ -193,57 +209,140 @@ class Pricing {
         options_.progress(static_cast<double>(done_) / static_cast<double>(size_));
     }
 
-    Block price(std::uint32_t b, std::uint64_t first, std::uint64_t end) const {
+    // Combinations that differ in the keys that change slowest: they share schedule, chunks and
+    // pipeline, and so have few skeletons between them.
+    struct Range {
+        std::uint64_t stages = 0;          // of all that there are of the keys that change fastest
+        std::uint64_t first = 0, end = 0;  // of the others
+    };
+
+    std::vector<Block> blocks_of(std::uint32_t b, Infeasible& infeasible,
+                                 std::uint64_t& evaluated) {
+        const std::uint64_t others = bases_[b].space.size() / stages_[b].size();
+        std::vector<Range> ranges;
+        for (std::uint64_t at = 0; at < stages_[b].size(); ++at) {
+            const Stages& stages = stages_[b][at];
+            if (!stages.broken.empty()) {
+                if (stopped()) continue;
+                infeasible.add(stages.broken, stages.message, at, others);
+                evaluated += others;
+                report(others);
+                continue;
+            }
+            for (std::uint64_t first = 0; first < others; first += kBlock)
+                ranges.push_back({at, first, std::min(others, first + kBlock)});
+        }
+        std::vector<Block> blocks(ranges.size());
+        tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t i) {
+            if (stopped()) return;
+            blocks[i] = price(b, ranges[i], i);
+            report(ranges[i].end - ranges[i].first);
+        });
+        return blocks;
+    }
+
+    // Those that may fit, until they are timed together.
+    struct Untimed {
+        std::vector<PricedLayout> priced;
+        std::vector<plan::Layout> layouts;
+        std::vector<UnwalkedEstimate> estimates;
+    };
+
+    // Threads that price one range after another begin at different places, so that they do not
+    // wait for each other to make the costs of the same stages.
+    Block price(std::uint32_t b, const Range& range, std::uint64_t place) const {
         const SearchBase& base = bases_[b];
         plan::RuleCheck rules(base.read.given);
         plan::Scenario scenario = *base.read.scenario;
         Block block;
-        std::vector<SearchResult::Broken*> by_code;
-        std::uint64_t number = first, at = first % stages_[b].size();
-        for (; number < end; ++number, at = at + 1 == stages_[b].size() ? 0 : at + 1) {
-            const Stages& stages = stages_[b][at];
-            if (!stages.broken.empty()) {
-                ++block.evaluated;
-                if (by_code.size() <= stages.code) by_code.resize(stages.code + 1);
-                SearchResult::Broken*& entry = by_code[stages.code];
-                if (entry == nullptr)
-                    entry = &block.add_broken(stages.broken, stages.message);
-                else
-                    ++entry->layouts;
-                continue;
-            }
+        Untimed untimed;
+        constexpr std::uint64_t kApart = 37;
+        const std::uint64_t count = range.end - range.first;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const std::uint64_t other = range.first + (i + kApart * place) % count;
+            const std::uint64_t number = other * stages_[b].size() + range.stages;
             scenario.layout = base.space.layout(number);
             scenario.training.fp8 = base.read.scenario->training.fp8;
             const std::string broken = settle(base, rules, scenario);
             if (broken == kRepeats) continue;
             ++block.evaluated;
             if (!broken.empty()) {
-                block.add_broken(broken, broken == kIdle ? "the layout leaves devices of the "
-                                                           "cluster without work"
-                                                         : rules.message());
+                block.infeasible.add(broken,
+                                     broken == kIdle ? "the layout leaves devices of the "
+                                                       "cluster without work"
+                                                     : rules.message(),
+                                     number);
                 continue;
             }
-            const LayoutEstimate estimate = pricers_[b]->price(scenario);
-            if (!estimate.error.empty()) {
-                block.add_broken(estimate.error, "the device cannot compute so");
+            UnwalkedEstimate estimate = pricers_[b]->price_memory(scenario);
+            if (!estimate.layout.error.empty()) {
+                block.infeasible.add(estimate.layout.error, "the device cannot compute so", number);
                 continue;
             }
             ++block.priced;
-            PricedLayout priced{b,
-                                number,
-                                estimate.step_s,
-                                estimate.peak_bytes,
-                                estimate.fit_probability,
-                                sim::objective_of(options_.objective, scenario, estimate.step_s),
-                                cost_of(scenario, estimate.step_s)};
-            if (may_fit(estimate, *base.profile, scenario)) {
-                block.fitting.push_back(priced);
+            PricedLayout priced{
+                b, number, 0, estimate.layout.peak_bytes, estimate.layout.fit_probability, 0, 0};
+            if (may_fit(estimate.layout, *base.profile, scenario)) {
+                untimed.priced.push_back(priced);
+                untimed.layouts.push_back(std::move(scenario.layout));
+                untimed.estimates.push_back(std::move(estimate));
                 continue;
             }
-            block.add_broken(kMemory, "needs more memory than the device, or the node, has");
-            keep_exceeding(priced, block.exceeding);
+            block.infeasible.add(kMemory, "needs more memory than the device, or the node, has",
+                                 number);
+            set_step(priced, scenario, estimate.step.least_seconds());
+            block.exceeding.push_back(priced);
         }
+        walk(untimed.estimates);
+        for (std::size_t i = 0; i < untimed.priced.size(); ++i) {
+            scenario.layout = std::move(untimed.layouts[i]);
+            set_step(untimed.priced[i], scenario, untimed.estimates[i].layout.step_s);
+        }
+        block.fitting = std::move(untimed.priced);
         return block;
+    }
+
+    void set_step(PricedLayout& priced, const plan::Scenario& scenario, double step_s) const {
+        priced.step_s = step_s;
+        priced.objective = sim::objective_of(options_.objective, scenario, step_s);
+        priced.cost = cost_of(scenario, step_s);
+    }
+
+    // With the step itself in place of what is the least that it takes.
+    PricedLayout timed(PricedLayout priced) const {
+        const SearchBase& base = bases_[priced.base];
+        plan::RuleCheck rules(base.read.given);
+        std::string broken;
+        const std::optional<plan::Scenario> scenario =
+            scenario_of(base, priced.number, rules, broken);
+        ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
+        set_step(priced, *scenario, pricers_[priced.base]->price(*scenario).step_s);
+        return priced;
+    }
+    void time(std::span<PricedLayout> some) const {
+        tbb::parallel_for(std::size_t{0}, some.size(),
+                          [&](std::size_t i) { some[i] = timed(some[i]); });
+    }
+
+    // The best of those that exceed, if it comes before `limit`: they are timed as long as one
+    // that has not been might be it.
+    std::optional<PricedLayout> best_of(std::vector<PricedLayout> exceeding,
+                                        const PricedLayout* limit) const {
+        std::sort(exceeding.begin(), exceeding.end(), before);
+        std::optional<PricedLayout> best;
+        for (std::size_t first = 0, end = 0; first < exceeding.size(); first = end) {
+            while (end < exceeding.size() && end - first < kTimedAtOnce &&
+                   (limit == nullptr || exceeding[end].objective <= limit->objective))
+                ++end;
+            if (end == first) break;
+            time(std::span(exceeding).subspan(first, end - first));
+            for (std::size_t i = first; i < end; ++i) {
+                if (limit != nullptr && !before(exceeding[i], *limit)) continue;
+                best = exceeding[i];
+                limit = &*best;
+            }
+        }
+        return best;
     }
 
     // Within the bound of the estimate the simulation decides.
@@ -257,15 +356,6 @@ class Pricing {
         return fit_probability(least, capacity,
                                stack_prior(scenario.training.framework, profile)) >=
                options_.least_fit_probability;
-    }
-
-    static void keep_exceeding(const PricedLayout& priced, std::vector<PricedLayout>& kept) {
-        if (kept.empty()) {
-            kept = {priced, priced};
-            return;
-        }
-        if (priced.peak_bytes < kept[0].peak_bytes) kept[0] = priced;
-        if (before(priced, kept[1])) kept[1] = priced;
     }
 
     // In batches, until there are as many as are asked for and the others cannot be among them; of
@@ -573,7 +663,20 @@ class Pricing {
         return some;
     }
 
-    static std::vector<PricedLayout> nearest_of(std::vector<PricedLayout> exceeding) {
+    // Those of as much memory as the last of them go by their steps.
+    std::vector<PricedLayout> nearest_of(std::vector<PricedLayout> exceeding) const {
+        std::sort(exceeding.begin(), exceeding.end(),
+                  [](const PricedLayout& a, const PricedLayout& b) {
+                      return a.peak_bytes < b.peak_bytes;
+                  });
+        if (exceeding.size() > kNearest) {
+            const double most = exceeding[kNearest - 1].peak_bytes;
+            exceeding.erase(
+                std::find_if(exceeding.begin(), exceeding.end(),
+                             [&](const PricedLayout& one) { return one.peak_bytes > most; }),
+                exceeding.end());
+        }
+        time(exceeding);
         std::sort(exceeding.begin(), exceeding.end(),
                   [](const PricedLayout& a, const PricedLayout& b) {
                       return std::tie(a.peak_bytes, a.step_s, a.base, a.number) <

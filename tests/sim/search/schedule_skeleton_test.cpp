@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 
 namespace orrery::sim {
 namespace ORRERY_TEST_FILE {
@@ -18,6 +19,13 @@ Times unit_times(std::size_t stages) {
         pass.busy = 1;
     passes[1].busy = 2;
     return Times(stages, passes);
+}
+
+PipelinePace pace_of(std::int64_t micro_batches, const Times& times, double hop, bool blocks) {
+    PipelinePace pace{micro_batches, hop, blocks, {}};
+    for (const auto& stage : times)
+        pace.add(stage);
+    return pace;
 }
 
 std::int64_t timeline_end(const plan::Schedule& schedule) {
@@ -56,8 +64,8 @@ TEST(ScheduleSkeleton, TakesAsLongAsTheTimelineOfUnits) {
                     const plan::ScheduleShape shape{p, v, m};
                     const auto walked = static_cast<std::int32_t>(ScheduleSkeleton::walked(m, p));
                     const ScheduleSkeleton skeleton(kind, {p, v, walked});
-                    const PipelineTimes times =
-                        skeleton.run(m, unit_times(static_cast<std::size_t>(p * v)), 0, false);
+                    const PipelineTimes times = skeleton.run(
+                        pace_of(m, unit_times(static_cast<std::size_t>(p * v)), 0, false));
                     const auto end = static_cast<double>(timeline_end(kind.schedule(shape)));
                     // A round of v-half is no whole number of groups of p: it comes out a unit or
                     // two early or late.
@@ -97,7 +105,8 @@ TEST(ScheduleSkeleton, BeginsAPassWithTheLastThatItWaitsFor) {
                     }
                 constexpr double kHop = 0.0625;
                 const auto ranks =
-                    ScheduleSkeleton(kind, shape).timed(schedule, times, kHop, false);
+                    ScheduleSkeleton(kind, shape)
+                        .timed(schedule, pace_of(shape.micro_batches, times, kHop, false));
                 std::map<plan::Action, TimedPass> all;
                 for (const auto& passes : ranks)
                     for (const TimedPass& pass : passes)
@@ -159,6 +168,94 @@ TEST(ScheduleSkeleton, BeginsAPassWithTheLastThatItWaitsFor) {
             }
 }
 
+// Times of a kind that layouts have: the first and the last stage differ, the others are of two
+// kinds at most, and some passes run beside messages or gather parameters.
+PipelinePace drawn_pace(std::mt19937_64& draw, std::int32_t p, std::int32_t v, std::int32_t m) {
+    const auto share = [&] { return static_cast<double>(draw() % 1024) / 1024; };
+    const bool slowed = draw() % 2 == 0, gathers = draw() % 2 == 0;
+    const auto stage = [&] {
+        std::array<PassTimes, 4> passes;
+        for (PassTimes& pass : passes) {
+            pass.busy = share();
+            pass.lead = draw() % 3 == 0 ? share() / 4 : -pass.busy * share();
+            pass.tail = draw() % 2 == 0 ? share() / 8 : 0;
+            pass.slowed = slowed ? share() : 0;
+            pass.gathers = gathers && draw() % 2 == 0 ? share() : 0;
+            pass.gathers_on = gathers ? share() - 0.5 : 0;
+        }
+        return passes;
+    };
+    Times times(static_cast<std::size_t>(p * v), stage());
+    const auto other = stage();
+    std::fill(times.begin() + static_cast<std::ptrdiff_t>(draw() % times.size()), times.end(),
+              other);
+    times.front() = stage();
+    times.back() = stage();
+    return pace_of(m, times, draw() % 3 == 0 ? 0 : share() / 2, draw() % 3 == 0);
+}
+
+// visit(kind, shape, skeleton) for each kind, with few micro-batches and with more than are walked.
+template <typename Visit>
+void for_each_skeleton(Visit visit) {
+    for (const plan::ScheduleKind& kind : plan::schedule_kinds())
+        for (const std::int32_t p : {1, 2, 3, 4, 6})
+            for (const std::int32_t v : chunks_of(kind))
+                for (const std::int32_t m : micro_batches_for(kind, p)) {
+                    SCOPED_TRACE(std::string(kind.name) + " p " + std::to_string(p) + " v " +
+                                 std::to_string(v) + " m " + std::to_string(m));
+                    const auto walked = static_cast<std::int32_t>(ScheduleSkeleton::walked(m, p));
+                    visit(plan::ScheduleShape{p, v, m}, ScheduleSkeleton(kind, {p, v, walked}));
+                }
+}
+
+// To the last bit: several are told apart by nothing but how many there are at once.
+TEST(ScheduleSkeleton, WalksSeveralStepsEachAsItIsAlone) {
+    std::mt19937_64 draw(3);
+    for_each_skeleton([&](const plan::ScheduleShape& shape, const ScheduleSkeleton& skeleton) {
+        std::vector<PipelinePace> paces;
+        for (std::size_t i = 0; i < 7; ++i)
+            paces.push_back(
+                drawn_pace(draw, shape.pipeline, shape.virtual_stages, shape.micro_batches));
+        for (const std::size_t count : {2, 4, 7}) {
+            std::vector<const PipelinePace*> some;
+            for (std::size_t i = 0; i < count; ++i)
+                some.push_back(&paces[i]);
+            const std::vector<PipelineTimes> together = skeleton.run(some);
+            ASSERT_EQ(together.size(), count);
+            for (std::size_t i = 0; i < count; ++i) {
+                const PipelineTimes alone = skeleton.run(paces[i]);
+                EXPECT_EQ(together[i].end, alone.end);
+                EXPECT_EQ(together[i].rank_ends, alone.rank_ends);
+            }
+        }
+    });
+}
+
+TEST(ScheduleSkeleton, EndsNoSoonerThanTheLeast) {
+    std::mt19937_64 draw(5);
+    for_each_skeleton([&](const plan::ScheduleShape& shape, const ScheduleSkeleton& skeleton) {
+        const PipelinePace pace =
+            drawn_pace(draw, shape.pipeline, shape.virtual_stages, shape.micro_batches);
+        const std::vector<double> ends = skeleton.run(pace).rank_ends;
+        const std::vector<double> least = skeleton.least_rank_ends(pace);
+        ASSERT_EQ(least.size(), ends.size());
+        for (std::size_t rank = 0; rank < ends.size(); ++rank)
+            EXPECT_LE(least[rank], ends[rank] * (1 + 1e-9)) << "rank " << rank;
+    });
+}
+
+// GPipe of 3 ranks and 4 micro-batches whose passes take 1 and 2 units and whose messages take
+// half of one: the last rank begins after two passes and two messages, and is then never kept.
+// Its last gradient has two messages and two passes to go.
+TEST(ScheduleSkeleton, KnowsTheLeastOfAPipelineThatIsNeverKept) {
+    const plan::ScheduleKind& kind = *plan::find_schedule("gpipe");
+    const ScheduleSkeleton skeleton(kind, {3, 1, 4});
+    const PipelinePace pace = pace_of(4, unit_times(3), 0.5, false);
+    const std::vector<double> least = skeleton.least_rank_ends(pace);
+    EXPECT_EQ(least, (std::vector<double>{15 + 2 * 2.5, 15 + 2.5, 2 * 1.5 + 4 * 3}));
+    EXPECT_EQ(skeleton.run(pace).rank_ends, least);
+}
+
 // Rank 0 sends each result beside its next pass, and rank 1 receives it beside the one before.
 TEST(ScheduleSkeleton, SlowsPassesBesideMessages) {
     Times times = unit_times(2);
@@ -167,7 +264,8 @@ TEST(ScheduleSkeleton, SlowsPassesBesideMessages) {
     const plan::ScheduleKind* kind = plan::find_schedule("gpipe");
     const plan::ScheduleShape shape{2, 1, 3};
     const plan::Schedule schedule = kind->schedule(shape);
-    const auto ranks = ScheduleSkeleton(*kind, shape).timed(schedule, times, 0.25, false);
+    const auto ranks =
+        ScheduleSkeleton(*kind, shape).timed(schedule, pace_of(3, times, 0.25, false));
     EXPECT_DOUBLE_EQ(ranks[0][0].end, 1);
     EXPECT_DOUBLE_EQ(ranks[0][1].end, 2 + 0.5 * 0.25);
     EXPECT_DOUBLE_EQ(ranks[0][2].end, 3 + 2 * 0.5 * 0.25);
@@ -208,8 +306,8 @@ TEST(ScheduleSkeleton, HasAsManyInFlightAsTheRow) {
 TEST(ScheduleSkeleton, PaysEachHopOfTheFirstMicroBatch) {
     const plan::ScheduleKind& kind = *plan::find_schedule("1f1b");
     const ScheduleSkeleton skeleton(kind, {4, 1, 1});
-    const PipelineTimes without = skeleton.run(1, unit_times(4), 0, false);
-    const PipelineTimes with = skeleton.run(1, unit_times(4), 0.5, false);
+    const PipelineTimes without = skeleton.run(pace_of(1, unit_times(4), 0, false));
+    const PipelineTimes with = skeleton.run(pace_of(1, unit_times(4), 0.5, false));
     EXPECT_DOUBLE_EQ(without.end, 4 * 3);
     EXPECT_DOUBLE_EQ(with.end, 4 * 3 + 6 * 0.5);
 }

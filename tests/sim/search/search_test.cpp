@@ -348,6 +348,63 @@ TEST(Search, NamesTheNearestWhereNothingFits) {
     EXPECT_EQ(result.infeasible.at("memory").layouts, result.priced);
 }
 
+// Of those that exceed memory only what can be the best is timed; of those that fit, all, several
+// at once. Prices of one layout at a time say what the search must have found.
+TEST(Search, FindsByEstimateWhatTimingEachLayoutFinds) {
+    for (const double capacity : {1e9, 20e9, 40e9, 60e9}) {
+        for (const Small& small : small_spaces()) {
+            SCOPED_TRACE(small.varies.front() + " on " + std::to_string(capacity));
+            const ScenarioInput input = input_of(small.run, small.sets);
+            LayoutSearch search = searched(input, small.varies);
+            SearchBase& base = search.bases[0];
+            Profile limited = *base.profile;
+            limited.hardware.capacity_bytes.value = capacity;
+            base.profile = &limited;
+            SearchOptions options;
+            options.top = 0;
+            const SearchResult result = sim::search(search.bases, options);
+
+            SharedStageCosts costs(base.read.scenario->cluster.all_nodes());
+            const LayoutPricer pricer(*base.read.scenario, limited, costs);
+            plan::RuleCheck rules(base.read.given);
+            std::vector<std::tuple<double, double, std::uint64_t>> fitting, exceeding, by_bytes;
+            for (std::uint64_t number = 0; number < base.space.size(); ++number) {
+                std::string broken;
+                const auto scenario = scenario_of(base, number, rules, broken);
+                if (!scenario) continue;
+                const LayoutEstimate estimate = pricer.price(*scenario);
+                const double least = estimate.peak_bytes / (1 + estimate_bounds(*scenario).peak);
+                const bool fits =
+                    estimate.fit_probability > 0 &&
+                    fit_probability(least, capacity,
+                                    stack_prior(scenario->training.framework, limited)) >= 0.5;
+                (fits ? fitting : exceeding)
+                    .emplace_back(estimate.step_s, estimate.peak_bytes, number);
+                if (!fits) by_bytes.emplace_back(estimate.peak_bytes, estimate.step_s, number);
+            }
+            std::sort(fitting.begin(), fitting.end());
+            std::sort(exceeding.begin(), exceeding.end());
+            std::sort(by_bytes.begin(), by_bytes.end());
+            ASSERT_EQ(result.objectives.size(), fitting.size());
+            for (std::size_t i = 0; i < fitting.size(); ++i)
+                EXPECT_EQ(result.objectives[i], std::get<0>(fitting[i]));
+            const bool binds =
+                !exceeding.empty() && (fitting.empty() || exceeding.front() < fitting.front());
+            ASSERT_EQ(result.without_memory_limit.has_value(), binds);
+            if (binds) {
+                EXPECT_EQ(result.without_memory_limit->step_s, std::get<0>(exceeding.front()));
+                EXPECT_EQ(result.without_memory_limit->number, std::get<2>(exceeding.front()));
+            }
+            ASSERT_EQ(result.nearest.size(),
+                      fitting.empty() ? std::min<std::size_t>(3, by_bytes.size()) : 0);
+            for (std::size_t i = 0; i < result.nearest.size(); ++i) {
+                EXPECT_EQ(result.nearest[i].number, std::get<2>(by_bytes[i]));
+                EXPECT_EQ(result.nearest[i].step_s, std::get<1>(by_bytes[i]));
+            }
+        }
+    }
+}
+
 // What estimates of so many layouts, drawn from the whole space, miss, in ascending order.
 struct Misses {
     std::vector<double> step, peak;
