@@ -7,7 +7,8 @@
 namespace orrery::runtime {
 namespace {
 
-// All ranks are threads of this process: their numbers are those on this machine.
+// All ranks are threads of this process: their numbers are those on this machine. What the system
+// refuses has been tried before.
 class BoundThreads final : public Backend {
   public:
     BoundThreads(std::unique_ptr<Backend> backend, Binding binding)
