@@ -38,13 +38,15 @@ inline void set_lane(double& of, std::size_t /*lane*/, double value) {
     of = value;
 }
 inline void set_lane(Four& of, std::size_t lane, double value) {
-    (lane < 2 ? of.a : of.b)[lane % 2] = value;
+    Two& half = lane < 2 ? of.a : of.b;
+    half[lane % 2] = value;
 }
 inline double lane(double of, std::size_t /*lane*/) {
     return of;
 }
 inline double lane(const Four& of, std::size_t lane) {
-    return (lane < 2 ? of.a : of.b)[lane % 2];
+    const Two& half = lane < 2 ? of.a : of.b;
+    return half[lane % 2];
 }
 template <typename Seconds>
 Seconds in_all(double value) {
