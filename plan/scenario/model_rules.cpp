@@ -107,6 +107,8 @@ void check_activation(Reading& reading, const Scenario& scenario) {
         why = "products of eight bits take no activation along";
     else if (in_parts)
         why = "products that go in parts (tensor_overlap_parts) take no activation along";
+    else if (training.lora.adapts("fc1") && training.lora.adapts("fc2"))
+        why = "what adapters add (lora) comes between the products and the activation";
     if (why == nullptr) return;
     Diagnostic& fault = reading.report_field("S066", "training.activation_kernel", why);
     fault.note = "products take GELU by its tanh along, in 16 and 32 bits, which one product feeds";

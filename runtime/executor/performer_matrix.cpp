@@ -4,16 +4,25 @@
 #include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::runtime {
+namespace {
 
-void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
-    ActivatedGemm activated;
-    activated.form = form_of(op.function);
-    Gemm& product = activated.product;
+// Without its operands.
+template <typename Op>
+Gemm gemm_of(const Op& op) {
+    Gemm product;
     product.form = form_of(op.product);
     product.m = op.m;
     product.n = op.n;
     product.k = op.k;
     product.factor = op.factor;
+    return product;
+}
+
+}  // namespace
+
+void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
+    ActivatedGemm activated{gemm_of(op), form_of(op.function), {}};
+    Gemm& product = activated.product;
     product.a = read(call, 0);
     product.b = read(call, 1);
     product.c = written(call, 0);
@@ -26,12 +35,8 @@ void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
 }
 
 void Performer::compute(const plan::Gemm& op, const Call& call) {
-    Gemm gemm;
-    gemm.form = op.transposed ? GemmForm::forward : form_of(op.product);
-    gemm.m = op.m;
-    gemm.n = op.n;
-    gemm.k = op.k;
-    gemm.factor = op.factor;
+    Gemm gemm = gemm_of(op);
+    if (op.transposed) gemm.form = GemmForm::forward;
     gemm.a = read(call, 0);
     gemm.b = read(call, 1);
     const bool scaled = plan::is_eight_bit(gemm.a.dtype);

@@ -79,6 +79,10 @@ bool without_graphs(const Case& at) {
     return at.scenario.training.cuda_graphs.scope == plan::CudaGraphs::none;
 }
 
+bool without_epilogue(const Case& at) {
+    return at.scenario.training.framework.activation_kernel != plan::ActivationKernel::epilogue;
+}
+
 bool with_fused_loss(const Case& at) {
     return at.scenario.training.framework.loss_logits == plan::LossLogits::fused;
 }
@@ -109,7 +113,7 @@ constexpr std::array kRules = {
     Rule{"/cluster/source", always, kWords, true},
     Rule{"/cluster/stragglers/name", always, kWords, true},
     Rule{"/cluster/stragglers/source", always, kWords, true},
-    Rule{"/model/activation_function", always,
+    Rule{"/model/activation_function", without_epilogue,
          "an activation without a gate is priced by its bytes, whichever function it is"},
     Rule{"/model/attn_pdrop", within_one_kernel, kFusedMasks},
     Rule{"/model/attention_dropout", within_one_kernel, kFusedMasks},

@@ -1,6 +1,8 @@
 // GELU behind the first product of an MLP passes twice over s·b·4h elements, and its gradient three
 // times. Taken along by the products, GELU reads them no more, and of what the second product's
 // gradient makes it is the last to hear: that is neither written nor read.
+#include <algorithm>
+
 #include "sim/prediction.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
@@ -62,6 +64,46 @@ TEST(Epilogue, SparesPassesOverTheInnerRows) {
         EXPECT_EQ(ops_of(apart, "layer.backward"), ops_of(taken, "layer.backward") + c.kernels);
         EXPECT_EQ(kept_of(apart), kept_of(taken));
     }
+}
+
+// The rule refuses the key exactly where the pass would find nothing to do.
+TEST(Epilogue, IsRefusedWhereNothingIsTakenAlong) {
+    const std::string parts = "training.tensor_overlap_parts=2", tp4 = "layout.tensor_parallel=4";
+    const auto lora = [](const char* modules) {
+        return std::string("training.lora={\"rank\": 2, \"target_modules\": ") + modules + "}";
+    };
+    struct Case {
+        Sets sets;
+        const char* text = kGpt;
+    };
+    int refused = 0, taken = 0;
+    for (const Case& c :
+         std::initializer_list<Case>{{{}},
+                                     {{"model.activation_function=gelu_new"}},
+                                     {{"model.activation_function=gelu"}},
+                                                             {{}, kLlama},
+                                     {{"training.precision=fp32"}},
+                                     {{parts}},
+                                     {{parts, tp4}},
+                                     {{parts, tp4, "layout.sequence_parallel=true"}},
+                                     {{lora(R"(["linear_qkv"])")}},
+                                     {{lora(R"(["linear_fc1"])")}},
+                                     {{lora(R"(["linear_fc2"])")}},
+                                     {{lora(R"(["linear_fc1", "linear_fc2"])")}}}) {
+        const plan::ReadResult read =
+            plan::read_scenario_text(c.text, "theory.json", "", with(c.sets, kTaken), library());
+        plan::Scenario asked = scenario(c.sets, c.text);
+        asked.training.framework.activation_kernel = plan::ActivationKernel::epilogue;
+        std::int64_t found = 0;
+        for (const Block& block : plan::build_plan(asked).blocks)
+            found += std::count_if(block.ops.begin(), block.ops.end(),
+                                   [](const Op& op) { return op.is<plan::ActivatedGemm>(); });
+        EXPECT_EQ(read.scenario.has_value(), found > 0)
+            << testing::PrintToString(c.sets) << plan::format_text(read.errors);
+        ++(found > 0 ? taken : refused);
+    }
+    EXPECT_GT(refused, 0);
+    EXPECT_GT(taken, 0);
 }
 
 // Floating-point operations are the products'.

@@ -51,6 +51,21 @@ TEST(CudaCapability, AllReasonsAreToldAtOnce) {
     EXPECT_THAT(reasons_with(unfused), ElementsAre());
 }
 
+// Of each rank: 80 / 4 = 20.
+TEST(CudaCapability, EpiloguesAreOfWidthsInEights) {
+    const std::vector<std::string> narrow = {"model.n_inner=80", "layout.tensor_parallel=4",
+                                             "training.activation_kernel=epilogue"};
+    EXPECT_EQ(plan::format_text(reasons_with(narrow)),
+              "error[T109]: cuBLASLt takes GELU along where an MLP's width on a rank is a multiple "
+              "of 8\n"
+              "  --> tiny.json:/training/activation_kernel   (= \"epilogue\")\n"
+              "   |  20 = 8 · 2 + 4\n"
+              "   = help: --set training.activation_kernel=own\n"
+              "\n"
+              "1 error; nothing was run.\n");
+    EXPECT_THAT(reasons_with({"training.activation_kernel=epilogue"}), ElementsAre());
+}
+
 // Values of a head may have another width than its keys; a tile has to hold either.
 TEST(CudaCapability, WideValuesNeedRoomInATile) {
     const std::string library = ORRERY_SOURCE_DIR "/scenarios";
