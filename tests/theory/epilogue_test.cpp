@@ -81,7 +81,7 @@ TEST(Epilogue, IsRefusedWhereNothingIsTakenAlong) {
          std::initializer_list<Case>{{{}},
                                      {{"model.activation_function=gelu_new"}},
                                      {{"model.activation_function=gelu"}},
-                                                             {{}, kLlama},
+                                     {{}, kLlama},
                                      {{"training.precision=fp32"}},
                                      {{parts}},
                                      {{parts, tp4}},
