@@ -79,7 +79,8 @@ constexpr std::array<Wanted, 4> kWanted = {{
      "nvidia/cudnn/lib",
      cudnn_code,
      91'200,
-     ""},
+     "apt-get install libcudnn9-cuda-13 (of NVIDIA's package source), or pip install "
+     "nvidia-cudnn-cu13"},
     {"MPI",
      "ranks that mpirun starts; torchrun and srun do without",
      {"libmpi.so.40", "libmpi.so.12"},

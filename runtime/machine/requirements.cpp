@@ -95,6 +95,16 @@ void advise_on_gpus(const Machine& machine, std::vector<Finding>& advice) {
     }
 }
 
+// Runs do without.
+void advise_on_cudnn(const Machine& machine, std::vector<Finding>& advice) {
+    if (machine.gpus.empty()) return;
+    const Library& library = machine.library("cuDNN");
+    if (library.found()) return;
+    advice.push_back(
+        {why_missing(library) + ": attention is by Orrery's own kernels, which are slower",
+         library.remedy});
+}
+
 void advise_on_limits(const Machine& machine, std::vector<Finding>& advice) {
     constexpr std::int64_t kLeastShared = 1 << 30;
     constexpr std::int64_t kLeastFiles = 4096;
@@ -224,6 +234,7 @@ std::vector<Finding> advice_for(const Machine& machine) {
              "a processor of 2013 or later; in a virtual machine: pass the host's "
              "through"});
     advise_on_gpus(machine, advice);
+    advise_on_cudnn(machine, advice);
     advise_on_limits(machine, advice);
     advise_on_gpu_direct(machine, advice);
     advise_on_nccl(machine, advice);

@@ -95,12 +95,13 @@ TEST(Requirements, OldGpusHaveNoKernels) {
 TEST(Advice, NamesWhatCostsSpeedOrSafety) {
     FakeLoader loader = two_gpus();
     fake_gpus.persistence = false;
-    // GPU 1 is limited to 500 W; memory is limited and RoCE is down on the made-up host, which has
-    // no /dev/shm; files are unlimited.
+    // GPU 1 is limited to 500 W, there is no cuDNN; memory is limited and RoCE is down on the
+    // made-up host, which has no /dev/shm; files are unlimited.
     EXPECT_THAT(whats(advice_for(machine_of(loader))),
                 ElementsAre(HasSubstr("GPU 0: persistence mode is off"),
                             HasSubstr("GPU 1: persistence mode is off"),
                             HasSubstr("GPU 1: power is limited to 500 of 700 W"),
+                            HasSubstr("cuDNN is missing (libcudnn.so.9): attention is by"),
                             HasSubstr("locked memory is limited"), HasSubstr("/dev/shm is smaller"),
                             HasSubstr("RoCE mlx5_1/1 is down")));
 }
