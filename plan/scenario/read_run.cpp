@@ -1,4 +1,6 @@
 // The section "run": what training needs beside the step itself.
+#include <fmt/format.h>
+
 #include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
 
@@ -19,6 +21,17 @@ void find_data(Reading& reading, Section& section, const Folders& folders, Run& 
     run.data_path = find_file(run.data, source, folders);
     // Megatron-LM's files are called without their endings.
     if (run.data_path.empty()) run.data_path = find_file(run.data + ".bin", source, folders);
+}
+
+// 0 is silent; NCCL would take neither bound.
+void check_ctas(Reading& reading, const NcclSettings& nccl) {
+    if (nccl.min_ctas == 0 || nccl.max_ctas == 0 || nccl.min_ctas <= nccl.max_ctas) return;
+    reading
+        .report("S007", "/run/nccl/min_ctas",
+                fmt::format("kernels take at least {} SMs and at most {}", nccl.min_ctas,
+                            nccl.max_ctas))
+        .help = {fmt::format("min_ctas: {}", nccl.max_ctas),
+                 fmt::format("max_ctas: {}", nccl.min_ctas)};
 }
 
 // Any keys of the layout, none of which must be there.
@@ -169,6 +182,7 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     read_reliability(reading, run);
     section.finish();
     read_object(reading, "/run/nccl", "run.nccl", nccl_keys(), run.nccl);
+    check_ctas(reading, run.nccl);
 }
 
 }  // namespace orrery::plan
