@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <tbb/info.h>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -64,7 +65,8 @@ struct Outcome {
     MemoryOutcome memory;
 };
 
-// f(i) for every i below `count`, on all processors. The first exception is thrown again.
+// f(i) for every i below `count`, on all processors that this process may use. The first exception
+// is thrown again.
 template <typename F>
 void for_each_index(std::size_t count, const F& f) {
     std::atomic<std::size_t> next = 0;
@@ -80,7 +82,7 @@ void for_each_index(std::size_t count, const F& f) {
         }
     };
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i)
+    for (int i = 1; i < tbb::info::default_concurrency(); ++i)
         threads.emplace_back(work);
     work();
     for (std::thread& thread : threads)

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <thread>
 
 #include <fmt/format.h>
+#include <tbb/info.h>
 #include <nlohmann/json.hpp>
 
 namespace orrery::fit {
@@ -38,7 +38,7 @@ std::string in_file_name(const std::string& text) {
 }  // namespace
 
 ThisMachine this_machine() {
-    return {processor_name(), std::max(1U, std::thread::hardware_concurrency())};
+    return {processor_name(), tbb::info::default_concurrency()};
 }
 
 nlohmann::ordered_json machine_json(const ThisMachine& machine, const std::string& version,

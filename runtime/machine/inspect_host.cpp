@@ -5,9 +5,9 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "runtime/cpu/kernels.hpp"
+#include "runtime/launch/bind_thread.hpp"
 #include "runtime/machine/inspect.hpp"
 
 namespace orrery::runtime {
@@ -28,7 +28,7 @@ Processor read_processor(const std::string& root) {
         if (key == "physical id") sockets.insert(line.substr(colon + 2));
     }
     processor.sockets = std::max(1, static_cast<int>(sockets.size()));
-    processor.usable = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    processor.usable = std::max(1, static_cast<int>(allowed_cpus().size()));
     processor.cores = std::max(processor.cores, processor.usable);
     double microseconds = 0;
     double period = 0;

@@ -2,6 +2,7 @@
 // computer or of other kernels, offered by name, and held beside what a run took.
 #include <cstdlib>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "cli/machine_files.hpp"
 #include "plan/scenario/reader.hpp"
+#include "runtime/launch/bind_thread.hpp"
 #include "tests/cli/running_program.hpp"
 #include "tests/cli/world.hpp"
 
@@ -105,6 +107,25 @@ TEST_F(MachineProfile, IsMadeAnewWhereItNoLongerHolds) {
     std::ofstream(*own_profile_path(1)) << "{";  // nor where it cannot be read
     EXPECT_EQ(files.machine_profile(2, 1, why), own_profile_path(1));
     EXPECT_EQ(made, 2);
+}
+
+// Those of the machine that the process was not given are others'.
+TEST(CoresOfARun, AreThoseOfTheMaskThatItWasStartedWith) {
+    const runtime::CpuList allowed = runtime::allowed_cpus();
+    ASSERT_FALSE(allowed.empty());
+    std::vector<std::string> words{"train", kTinyGpt, "--steps", "1", "--json"};
+    words.insert(words.end(), kTwoRanks.begin(), kTwoRanks.end() - 2);
+    std::optional<json> start;
+    std::thread([&] {
+        runtime::RankBinding one;
+        one.cpus = {allowed.back()};
+        EXPECT_EQ(runtime::bind_thread(one).cores, "");
+        RunningProgram program("orrery-run", words);
+        start = program.next_event();
+    }).join();
+    ASSERT_TRUE(start);
+    EXPECT_EQ((*start)["cores"], 1);
+    EXPECT_EQ((*start)["threads_per_rank"], 1);
 }
 
 // By default a rank has its share of the cores: one rank all of them, of more than cores each one.

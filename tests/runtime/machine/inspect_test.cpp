@@ -1,9 +1,12 @@
 #include "runtime/machine/inspect.hpp"
 #include "runtime/machine/find_library.hpp"
 
+#include <thread>
+
 #include <gmock/gmock.h>
 
 #include "runtime/cpu/kernels.hpp"
+#include "runtime/launch/bind_thread.hpp"
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::runtime {
@@ -27,6 +30,18 @@ TEST(InspectHost, ReadsWhatTheKernelLists) {
     EXPECT_EQ(machine.limits.locked_bytes, 8 << 20);
     EXPECT_EQ(machine.limits.open_files, std::nullopt);
     EXPECT_EQ(machine.limits.shared_memory_bytes, std::nullopt);  // no /dev/shm in that folder
+}
+
+TEST(InspectHost, CountsTheCoresOfTheMask) {
+    Machine machine;
+    std::thread([&] {
+        RankBinding one;
+        one.cpus = {allowed_cpus().back()};
+        EXPECT_EQ(bind_thread(one).cores, "");
+        inspect_host(fake_host(), machine);
+    }).join();
+    EXPECT_EQ(machine.processor.usable, 1);
+    EXPECT_GE(machine.processor.cores, 8) << "as the kernel lists them";
 }
 
 TEST(InspectHost, LeavesOutWhatIsNotThere) {
