@@ -26,8 +26,13 @@ if(ORRERY_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${ORRERY_CCACHE})
 endif()
 set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler behind nvcc")
-# Machine code of A100 and of H100 and their kin, and PTX of the latter for what comes after.
-set(CMAKE_CUDA_ARCHITECTURES 80-real 90 CACHE STRING "As CMake spells them")
+# Machine code of A100, of H100 and, from the toolkit on that has it, of B200, for them and their kin; PTX of the last
+# for what comes after.
+set(shipped_architectures 80-real 90)
+if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+    set(shipped_architectures 80-real 90-real 100)
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${shipped_architectures} CACHE STRING "As CMake spells them")
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
