@@ -109,7 +109,7 @@ __device__ void take_up_row(const Attention& op, const QueryTile& tile, int of, 
 }
 
 template <typename T>
-__device__ void attend(const Attention& op, const QueryTile& tile) {
+__device__ void attend_on_cores(const Attention& op, const QueryTile& tile) {
     const ForwardSpace<T> space{reinterpret_cast<typename T::E*>(shared_memory)};
     const AttentionShape& shape = op.shape;
     const std::int64_t row = tile.sample * shape.sequence + tile.row;
@@ -176,7 +176,7 @@ template <typename T>
 __global__ void __launch_bounds__(kCoreThreads) attention_core_kernel(Attention op) {
     const std::int64_t tiles = op.shape.maps() * query_tiles<T>(op);
     for (std::int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
-        attend<T>(op, query_tile<T>(op, i));
+        attend_on_cores<T>(op, query_tile<T>(op, i));
         __syncthreads();
     }
 }

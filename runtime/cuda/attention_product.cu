@@ -7,7 +7,7 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-constexpr int kTile = 16;  // kThreads are a tile
+constexpr int kProductTile = 16;  // kThreads are a tile
 
 // A matrix of each (sample, head); of each (sample, head / sharing) where heads share one.
 struct Operand {
@@ -36,18 +36,19 @@ __device__ float element(const Operand& from, std::int64_t sample, std::int64_t 
 
 __device__ void compute_tile(const Product& p, std::int64_t sample, std::int64_t first_head,
                              std::int64_t row, std::int64_t column) {
-    __shared__ float a[kTile][kTile + 1];
-    __shared__ float b[kTile][kTile + 1];
-    const int y = static_cast<int>(threadIdx.x) / kTile, x = static_cast<int>(threadIdx.x) % kTile;
+    __shared__ float a[kProductTile][kProductTile + 1];
+    __shared__ float b[kProductTile][kProductTile + 1];
+    const int y = static_cast<int>(threadIdx.x) / kProductTile,
+              x = static_cast<int>(threadIdx.x) % kProductTile;
     float sum = 0;
     for (std::int64_t head = first_head; head < first_head + p.summed; ++head)
-        for (std::int64_t depth = 0; depth < p.k; depth += kTile) {
+        for (std::int64_t depth = 0; depth < p.k; depth += kProductTile) {
             a[y][x] =
                 element(p.a, sample, head, row + y, depth + x, row + y < p.m && depth + x < p.k);
             b[y][x] = element(p.b, sample, head, depth + y, column + x,
                               depth + y < p.k && column + x < p.n);
             __syncthreads();
-            for (int l = 0; l < kTile; ++l)
+            for (int l = 0; l < kProductTile; ++l)
                 sum = std::fma(a[y][l], b[l][x], sum);
             __syncthreads();
         }
@@ -56,12 +57,13 @@ __device__ void compute_tile(const Product& p, std::int64_t sample, std::int64_t
 }
 
 __global__ void product_kernel(Product p) {
-    const std::int64_t down = (p.m + kTile - 1) / kTile, across = (p.n + kTile - 1) / kTile;
+    const std::int64_t down = (p.m + kProductTile - 1) / kProductTile,
+                       across = (p.n + kProductTile - 1) / kProductTile;
     const std::int64_t units = p.heads / p.summed;
     for (std::int64_t i = blockIdx.x; i < p.samples * units * down * across; i += gridDim.x) {
         const std::int64_t unit = i / (down * across), tile = i % (down * across);
-        compute_tile(p, unit / units, unit % units * p.summed, tile / across * kTile,
-                     tile % across * kTile);
+        compute_tile(p, unit / units, unit % units * p.summed, tile / across * kProductTile,
+                     tile % across * kProductTile);
     }
 }
 
@@ -118,8 +120,8 @@ Product product_of(const AttentionProduct& op) {
 void attention_product(const AttentionProduct& op, cudaStream_t stream) {
     check_types({op.qkv, op.maps, op.context, op.dqkv});
     const Product product = product_of(op);
-    const std::int64_t down = (product.m + kTile - 1) / kTile;
-    const std::int64_t across = (product.n + kTile - 1) / kTile;
+    const std::int64_t down = (product.m + kProductTile - 1) / kProductTile;
+    const std::int64_t across = (product.n + kProductTile - 1) / kProductTile;
     const std::int64_t units = product.samples * product.heads / product.summed;
     launch("attention_product", product_kernel, {blocks_for(units * down * across)}, stream,
            product);

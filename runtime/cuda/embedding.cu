@@ -93,7 +93,6 @@ struct FoundRows {
     std::int64_t from, end;
     int count;
 };
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kRoom = 1024;
 
 struct FoundSpace {

@@ -10,7 +10,7 @@ namespace {
 
 __global__ void order_kernel(const std::int32_t* choice, std::int64_t choices, std::int64_t first,
                              std::int64_t capacity, ChoiceOrder order) {
-    __shared__ int of_warp[kThreads / kWarp];
+    __shared__ int of_warp[kWarps];
     const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
     for (std::int64_t expert = blockIdx.x; expert < order.experts; expert += gridDim.x) {
         int before = 0;

@@ -17,6 +17,7 @@ namespace orrery::runtime::cuda {
 
 inline constexpr int kThreads = 256;  // of a block
 inline constexpr int kWarp = 32;
+inline constexpr int kWarps = kThreads / kWarp;
 
 extern __shared__ __align__(16) float shared_memory[];
 

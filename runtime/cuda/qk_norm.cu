@@ -10,8 +10,6 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-constexpr int kWarps = kThreads / kWarp;
-
 __device__ int lane() {
     return static_cast<int>(threadIdx.x) % kWarp;
 }

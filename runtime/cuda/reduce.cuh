@@ -33,7 +33,7 @@ __device__ T over_lanes(T value, int lanes, Operation operation) {
 
 template <typename T, typename Operation>
 __device__ T over_block(T value, Operation operation) {
-    __shared__ T of_warp[kThreads / kWarp];
+    __shared__ T of_warp[kWarps];
     value = over_lanes(value, kWarp, operation);
     if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
     __syncthreads();

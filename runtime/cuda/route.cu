@@ -9,20 +9,20 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-constexpr unsigned kWarps = 4;  // of a block, a row each
-constexpr unsigned kRouteThreads = kWarps * kWarp;
+constexpr unsigned kRouteWarps = 4;  // of a block, a row each
+constexpr unsigned kRouteThreads = kRouteWarps * kWarp;
 
 __device__ unsigned lane_of() {
     return threadIdx.x % kWarp;
 }
 __device__ std::int64_t first_row_of_warp() {
-    return std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
+    return std::int64_t{blockIdx.x} * kRouteWarps + threadIdx.x / kWarp;
 }
 __device__ std::int64_t warps_of_grid() {
-    return std::int64_t{gridDim.x} * kWarps;
+    return std::int64_t{gridDim.x} * kRouteWarps;
 }
 unsigned blocks_for_rows(std::int64_t rows) {
-    return blocks_for((rows + kWarps - 1) / kWarps);
+    return blocks_for((rows + kRouteWarps - 1) / kRouteWarps);
 }
 
 __device__ bool is_none(float x) {
@@ -367,8 +367,8 @@ void route(const Route& op, cudaStream_t stream) {
     check_types({op.logits, op.bias, op.scores, op.weights});
     clear(op.counts, op.rule.experts, "counts of route", stream);
     const std::size_t space = RouteSpace::bytes(op.rule);
-    launch("route", route_kernel, {blocks_for_rows(op.rows), kRouteThreads, kWarps * space}, stream,
-           op, space);
+    launch("route", route_kernel, {blocks_for_rows(op.rows), kRouteThreads, kRouteWarps * space},
+           stream, op, space);
 }
 
 void route_backward(const RouteBackward& op, cudaStream_t stream) {

@@ -78,7 +78,7 @@ __device__ float sink_probability(const SoftmaxBackward& op, std::int64_t at, fl
 }
 
 // A block per head, a warp per row: −Σ over rows of the sink's probability times Σ dp·p.
-__global__ void sink_gradient_kernel(SoftmaxBackward op) {
+__global__ void map_sink_gradient_kernel(SoftmaxBackward op) {
     const AttentionShape& shape = op.shape;
     const std::int64_t keys = shape.sequence, lane = threadIdx.x % kWarp;
     for (std::int64_t head = blockIdx.x; head < shape.heads; head += gridDim.x) {
@@ -114,7 +114,7 @@ void softmax_backward(const SoftmaxBackward& op, cudaStream_t stream) {
     check_types(
         {op.dprobabilities, op.probabilities, op.dscores, op.scores, op.rules.sinks, op.dsinks});
     if (op.rules.sinks)
-        launch("softmax_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
+        launch("softmax_backward of sinks", map_sink_gradient_kernel, {blocks_for(op.shape.heads)},
                stream, op);
     launch("softmax_backward", softmax_backward_kernel,
            {blocks_for(op.shape.maps() * op.shape.sequence)}, stream, op);
