@@ -27,7 +27,7 @@ void find_data(Reading& reading, Section& section, const Folders& folders, Run& 
 void check_ctas(Reading& reading, const NcclSettings& nccl) {
     if (nccl.min_ctas == 0 || nccl.max_ctas == 0 || nccl.min_ctas <= nccl.max_ctas) return;
     reading
-        .report("S007", "/run/nccl/min_ctas",
+        .report("S083", "/run/nccl/min_ctas",
                 fmt::format("kernels take at least {} SMs and at most {}", nccl.min_ctas,
                             nccl.max_ctas))
         .help = {fmt::format("min_ctas: {}", nccl.max_ctas),
