@@ -34,7 +34,7 @@ __global__ void along_kernel(AttentionBackward op, float* along) {
     }
 }
 
-struct CoreGradients {
+struct DifferentiatedOnCores {
     float probability;  // after dropout
     float dscore;       // not yet times scale
 };
@@ -47,10 +47,10 @@ struct OfQuery {
 // P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dS ÷ scale = P∘(F∘(dC·Vᵀ) − dC·C), times the
 // slope of the cap.
 template <typename T>
-__device__ CoreGradients differentiate(const AttentionBackward& op, std::int64_t head,
-                                       std::int64_t query, std::int64_t key, bool seen,
-                                       const OfQuery& of, float product, float dprobability,
-                                       float kept) {
+__device__ DifferentiatedOnCores differentiate(const AttentionBackward& op, std::int64_t head,
+                                               std::int64_t query, std::int64_t key, bool seen,
+                                               const OfQuery& of, float product, float dprobability,
+                                               float kept) {
     const auto scale = static_cast<float>(op.scale);
     float p = 0, slope = 1;
     if constexpr (T::kPlain) {
@@ -276,7 +276,7 @@ __device__ void differentiate_key(const AttentionBackward& op, const KeyTile& ti
                                       tile.sample, queries.head, q, k);
         float& score = map[n][2 * of + j];
         float& of_value = of_values[n][2 * of + j];
-        const CoreGradients found = differentiate<T>(
+        const DifferentiatedOnCores found = differentiate<T>(
             op, queries.head, q, k, all || seen.has(column), facts[column], score, of_value, kept);
         score = found.probability;
         of_value = found.dscore;

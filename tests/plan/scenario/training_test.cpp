@@ -127,6 +127,10 @@ TEST(Training, SettingsOfNcclAreReadAndSilentOnesStaySilent) {
     EXPECT_EQ(all.run.nccl, (NcclSettings{22, 0, "mlx5_0:1", "^docker", "NVLSTree", "LL128", "INFO",
                                           3, 106, 4, "PHB", 0, 2, 1, 4, 16}));
     EXPECT_EQ(sound({"run.nccl.debug=WARN"}).run.nccl.ib_retry_cnt, -1);
+    // Bounds may meet, and either may stand alone.
+    EXPECT_EQ(sound({"run.nccl.min_ctas=8", "run.nccl.max_ctas=8"}).run.nccl.max_ctas, 8);
+    EXPECT_EQ(sound({"run.nccl.min_ctas=8"}).run.nccl.max_ctas, 0);
+    EXPECT_EQ(sound({"run.nccl.max_ctas=8"}).run.nccl.min_ctas, 0);
 }
 
 TEST(Training, LossScaleIsANumberOrSaysHowItMoves) {

@@ -33,10 +33,12 @@ TEST(InspectHost, ReadsWhatTheKernelLists) {
 }
 
 TEST(InspectHost, CountsTheCoresOfTheMask) {
+    const CpuList allowed = allowed_cpus();
+    ASSERT_FALSE(allowed.empty());
     Machine machine;
     std::thread([&] {
         RankBinding one;
-        one.cpus = {allowed_cpus().back()};
+        one.cpus = {allowed.back()};
         EXPECT_EQ(bind_thread(one).cores, "");
         inspect_host(fake_host(), machine);
     }).join();

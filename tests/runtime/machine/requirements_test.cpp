@@ -8,9 +8,11 @@
 namespace orrery::runtime {
 namespace ORRERY_TEST_FILE {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // With the kernels of CUDA 13, whatever this build has.
 Machine machine_of(FakeLoader& loader) {
@@ -104,6 +106,13 @@ TEST(Advice, NamesWhatCostsSpeedOrSafety) {
                             HasSubstr("cuDNN is missing (libcudnn.so.9): attention is by"),
                             HasSubstr("locked memory is limited"), HasSubstr("/dev/shm is smaller"),
                             HasSubstr("RoCE mlx5_1/1 is down")));
+}
+
+TEST(Advice, NamesNoCudnnThatIsThere) {
+    FakeLoader loader = two_gpus();
+    provide(
+        loader.libraries["libcudnn.so.9"], "cudnnGetVersion", +[]() { return std::size_t{91900}; });
+    EXPECT_THAT(whats(advice_for(machine_of(loader))), Each(Not(HasSubstr("cuDNN"))));
 }
 
 TEST(Advice, IsSilentWhereNothingIsUsed) {
