@@ -43,8 +43,9 @@ Json entries_of(const KeySpec& key) {
             return words_of(key.words);
         case KeyType::text:
             return {{"type", "string"}};
-        case KeyType::number:
         case KeyType::flag:
+            return {{"type", "boolean"}};
+        case KeyType::number:
         case KeyType::object:
         case KeyType::list:
         case KeyType::any:

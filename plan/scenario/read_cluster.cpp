@@ -9,14 +9,97 @@ namespace orrery::plan {
 namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
-constexpr std::int64_t kMostPerNode = 1024;
+constexpr std::int64_t kMostPerNode = 16'384;
+constexpr std::int64_t kMostOfOneSwitch = 1024;
 
 bool is_mesh(const IntraNode& link) {
     return link.kind == IntraNodeKind::hybrid_cube_mesh;
 }
 
+bool is_torus(const IntraNode& link) {
+    return link.kind == IntraNodeKind::torus;
+}
+
+constexpr const char* kShape = "shape";
+constexpr const char* kWraparound = "wraparound";
+
 bool is_linked(const InterNode& link) {
     return link.kind != InterNodeKind::none;
+}
+
+// One entry for each axis, which `take` has where it is sound.
+template <typename Sound, typename Take>
+bool read_each_axis(Section& section, const std::string& key, const char* expected, Sound sound,
+                    Take take) {
+    const Json* list = section.find(key);
+    if (list == nullptr) return false;
+    const bool good = list->is_array() && !list->empty() && list->size() <= kMostTorusAxes &&
+                      std::all_of(list->begin(), list->end(), sound);
+    if (!good) {
+        section.wrong_type(key, expected);
+        return false;
+    }
+    for (std::size_t axis = 0; axis < list->size(); ++axis)
+        take(axis, (*list)[axis]);
+    return true;
+}
+
+void read_axes(Section& section, IntraNode& link) {
+    const auto is_length = [](const Json& value) {
+        return value.is_number_integer() && value >= 1 && value <= kMostPerNode;
+    };
+    const bool shaped =
+        read_each_axis(section, kShape, "an array of one to three whole numbers from 1 to 16384",
+                       is_length, [&](std::size_t, const Json& devices) {
+                           link.axes.push_back({devices.get<std::int64_t>(), true});
+                       });
+    std::vector<bool> wraps;
+    const bool said = read_each_axis(
+        section, kWraparound, "an array of true and false, one for each axis",
+        [](const Json& value) { return value.is_boolean(); },
+        [&](std::size_t, const Json& value) { wraps.push_back(value.get<bool>()); });
+    if (!shaped || !said) return;
+    if (wraps.size() != link.axes.size()) {
+        section.wrong_type(kWraparound, "an array of true and false, one for each axis");
+        return;
+    }
+    for (std::size_t axis = 0; axis < wraps.size(); ++axis)
+        link.axes[axis].wraps = wraps[axis];
+}
+
+void check_torus(Reading& reading, const ClusterPlace& place, std::int64_t per_node,
+                 const IntraNode& link) {
+    std::int64_t devices = 1;
+    std::string product;
+    for (const TorusAxis& axis : link.axes) {
+        devices *= axis.devices;
+        product += fmt::format("{}{}", product.empty() ? "" : " × ", axis.devices);
+    }
+    if (devices == per_node) return;
+    Diagnostic& fault = reading.report("S084", place.at("intra_node/shape"),
+                                       "the axes of a torus must make up the devices of a node");
+    fault.arithmetic =
+        fmt::format("{} = {}, and devices_per_node = {}", product, devices, per_node);
+    if (devices <= kMostPerNode) fault.help.push_back(fmt::format("devices_per_node {}", devices));
+}
+
+// Whether the link can join so many devices.
+void check_size(Reading& reading, const ClusterPlace& place, std::int64_t per_node,
+                const IntraNode& link) {
+    if (is_torus(link)) {
+        if (reading.good({place.named("intra_node.shape").c_str()}) && !link.axes.empty())
+            check_torus(reading, place, per_node, link);
+        return;
+    }
+    const std::int64_t most = is_mesh(link) ? kCubeMeshDevices : kMostOfOneSwitch;
+    if (per_node <= most) return;
+    Diagnostic& fault = reading.report(
+        "S056", place.at("devices_per_node"),
+        is_mesh(link) ? fmt::format("a hybrid cube mesh joins at most {} devices", most)
+                      : fmt::format("only a torus joins more than {} devices of a node", most));
+    fault.arithmetic = fmt::format("devices_per_node = {}", per_node);
+    fault.help.push_back(is_mesh(link) ? "\"nvswitch\" for larger nodes (DGX-2)"
+                                       : "more nodes, with a network between them");
 }
 
 void read_intra_node(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
@@ -35,16 +118,10 @@ void read_intra_node(Reading& reading, const ClusterPlace& place, const Cluster&
         return;
     }
     read_keys(section, intra_node_keys(), link);
+    if (is_torus(link)) read_axes(section, link);
     section.finish();
-    if (!is_mesh(link) ||
-        !reading.good({per_node.c_str(), place.named("intra_node.kind").c_str()}) ||
-        cluster.devices_per_node <= kCubeMeshDevices)
-        return;
-    Diagnostic& fault = reading.report(
-        "S056", place.at("devices_per_node"),
-        fmt::format("a hybrid cube mesh joins at most {} devices", kCubeMeshDevices));
-    fault.arithmetic = fmt::format("devices_per_node = {}", cluster.devices_per_node);
-    fault.help.push_back("\"nvswitch\" for larger nodes (DGX-2)");
+    if (reading.good({per_node.c_str(), place.named("intra_node.kind").c_str()}))
+        check_size(reading, place, cluster.devices_per_node, link);
 }
 
 // One node needs no network, but may describe one for the day that nodes is raised. `all_nodes`:
@@ -143,7 +220,10 @@ const Keys<IntraNode>& intra_node_keys() {
             "bandwidth_GBps", "Of one device, in one direction, all its links together", kPositive)
             .in("GB/s")
             .required(),
-        number<&IntraNode::latency_us>("latency_us", "Of one message").in("µs").required(),
+        number<&IntraNode::latency_us>("latency_us",
+                                       "Of one message; of a torus, of each link that it passes")
+            .in("µs")
+            .required(),
         number<&IntraNode::host_GBps>("host_GBps",
                                       "Between the two halves of a node, of all devices together, "
                                       "in one direction",
@@ -151,6 +231,30 @@ const Keys<IntraNode>& intra_node_keys() {
             .in("GB/s")
             .required()
             .where("with \"kind\": \"hybrid_cube_mesh\"", is_mesh),
+        own<IntraNode>(kShape, KeyType::list,
+                       "Devices on each axis, one to three; on the first lie those of neighbouring "
+                       "numbers")
+            .of_entries(KeyType::whole_number)
+            .required()
+            .where("with \"kind\": \"torus\"", is_torus)
+            .written_by([](const KeySpec&, const IntraNode& from) {
+                Json shape = Json::array();
+                for (const TorusAxis& axis : from.axes)
+                    shape.push_back(axis.devices);
+                return shape;
+            }),
+        own<IntraNode>(kWraparound, KeyType::list,
+                       "Whether a link joins the last device of an axis to its first; of each axis "
+                       "unless said")
+            .of_entries(KeyType::flag)
+            .unset()
+            .where("with \"kind\": \"torus\"", is_torus)
+            .written_by([](const KeySpec&, const IntraNode& from) {
+                Json wraps = Json::array();
+                for (const TorusAxis& axis : from.axes)
+                    wraps.push_back(axis.wraps);
+                return wraps;
+            }),
     };
     return keys;
 }
@@ -355,9 +459,10 @@ void check_per_node(Reading& reading, const ClusterPlace& place, const Cluster& 
 }
 
 void check_mesh(Reading& reading, const ClusterPlace& place, const Cluster& nodes) {
-    if (is_mesh(nodes.intra_node))
+    if (is_mesh(nodes.intra_node) || is_torus(nodes.intra_node))
         reading.report("S059", place.at("intra_node/kind"),
-                       "nodes of a hybrid cube mesh cannot be mixed with others");
+                       fmt::format("nodes of a {} cannot be mixed with others",
+                                   is_torus(nodes.intra_node) ? "torus" : "hybrid cube mesh"));
 }
 
 // Nothing is wrong with it, nor with what stands in it.

@@ -66,8 +66,9 @@ enum class CountReadings : std::uint8_t { none, each_pass, each_product };
 // for its experts.
 enum class ExpertDispatcher : std::uint8_t { alltoall, deduplicated, allgather };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
-// rate divided among them; pcie and host: a shared root or memory, taken as a switch.
-enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
+// rate divided among them; pcie and host: a shared root or memory, taken as a switch; torus: links
+// to the two neighbours on each axis alone.
+enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh, torus };
 // What joins nodes: ethernet is TCP sockets on it, roce RDMA on it; efa is Amazon's adapter.
 enum class InterNodeKind : std::uint8_t {
     none,
@@ -95,13 +96,23 @@ enum class CudaGraphs : std::uint8_t { none, per_layer, full_iteration };
 // none: of main parameters, that the weights themselves are stepped.
 enum class StateType : std::uint8_t { same, bf16, fp16, fp8, none };
 
+struct TorusAxis {
+    std::int64_t devices = 1;
+    bool wraps = true;  // a link joins the last device to the first
+    bool operator==(const TorusAxis&) const = default;
+};
+
+inline constexpr std::size_t kMostTorusAxes = 3;
+
 struct IntraNode {
     IntraNodeKind kind = IntraNodeKind::nvswitch;
     double bandwidth_GBps = 0;  // per device, one direction, all its links together
-    double latency_us = 0;
+    double latency_us = 0;      // of a torus: of each link on the way
     // Hybrid cube mesh: between the two halves of a node, of all devices together, one direction;
     // the way of those that no link joins.
     double host_GBps = 0;
+    // Torus: the first axis is that on which devices of neighbouring numbers lie side by side.
+    std::vector<TorusAxis> axes{};
 
     bool operator==(const IntraNode&) const = default;
 };

@@ -59,6 +59,8 @@ std::string entries_text(const KeySpec& key) {
     switch (key.of) {
         case KeyType::whole_number:
             return "list of whole numbers";
+        case KeyType::flag:
+            return "list of true or false";
         case KeyType::word:
             return "list of " + quoted_words(key.words, ", ");
         case KeyType::text:

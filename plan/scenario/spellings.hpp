@@ -95,8 +95,8 @@ struct Spelling<ExpertDispatcher> {
 };
 template <>
 struct Spelling<IntraNodeKind> {
-    static constexpr std::array<std::string_view, 5> names = {"nvswitch", "xgmi", "pcie", "host",
-                                                              "hybrid_cube_mesh"};
+    static constexpr std::array<std::string_view, 6> names = {
+        "nvswitch", "xgmi", "pcie", "host", "hybrid_cube_mesh", "torus"};
 };
 template <>
 struct Spelling<InterNodeKind> {

@@ -28,6 +28,15 @@ double network_deviation(const plan::Cluster& cluster, const CollectiveTable& ta
     return std::max(found, network_share(kind).relative_sd);
 }
 
+bool is_torus(const plan::Cluster& cluster) {
+    return cluster.intra_node.kind == plan::IntraNodeKind::torus;
+}
+
+// Whether what a group finds in a node depends on nothing but how many of it are there.
+bool devices_are_alike(const plan::Cluster& cluster) {
+    return cluster.intra_node.kind != plan::IntraNodeKind::hybrid_cube_mesh && !is_torus(cluster);
+}
+
 }  // namespace
 
 Network::Network(const plan::Cluster& cluster, CollectiveTable table)
@@ -52,6 +61,8 @@ GroupLinks Network::links(const GroupShape& shape) const {
         cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh
             ? mesh_GBps(shape.mesh, shape.nodes == 1)
             : cluster_.intra_node.bandwidth_GBps * pair_share(cluster_, shape.ranks_per_node);
+    if (is_torus(cluster_))
+        links.intra_GBps *= torus_lanes(shape.torus) / torus_links(cluster_.intra_node.axes);
     links.intra_GBps *= table_.intra_node.efficiency;
     links.intra_latency_us = cluster_.intra_node.latency_us;
     if (shape.nodes > 1) {
@@ -134,6 +145,7 @@ Price Network::on_curve(const CollectiveCurve& curve, double bytes) const {
 
 Price Network::within_node(plan::OpKind kind, double bytes, const GroupShape& shape) const {
     // Curves are of one placement, and devices of a mesh are not alike.
+    if (is_torus(cluster_)) return within_torus(kind, bytes, shape);
     const bool mesh = cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh;
     if (mesh)
         return {ring_seconds(kind, bytes, links(shape), table_.ring),
@@ -162,11 +174,17 @@ Price Network::within_node(plan::OpKind kind, double bytes, const GroupShape& sh
 }
 
 Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const {
-    const GroupLinks all = links(shape);
+    GroupLinks all = links(shape);
+    double inside = 0;
+    if (is_torus(cluster_) && shape.ranks_per_node > 1) {
+        inside = within_torus(kind, bytes, shape).seconds;
+        all.ranks = shape.nodes;
+        all.ranks_per_node = 1;
+    }
     double seconds = ring_seconds(kind, bytes, all, table_.ring);
     if (kind == plan::OpKind::all_reduce && !table_.tree.empty()) {
         seconds = std::min(seconds, tree_seconds(bytes, all, table_.tree));
-        if (table_.hierarchical && shape.ranks_per_node > 1) {
+        if (table_.hierarchical && all.ranks_per_node > 1) {
             GroupShape local{shape.ranks_per_node, 1, shape.ranks_per_node, 1};
             local.mesh = shape.mesh;
             GroupLinks outer = all;
@@ -182,7 +200,37 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
                                                        {between(bytes), between(0)}));
         }
     }
-    return {seconds, CostFamily::inter_node_collective, network_deviation_};
+    return {inside + seconds, CostFamily::inter_node_collective, network_deviation_};
+}
+
+// A collective's start on such links, beside the latency of each: gatherings over 2 × 2 TPU7x took
+// 13 to 15 µs besides what their bytes take, two of them for the links (AI-Hypercomputer/
+// accelerator-microbenchmarks, Ironwood/guides/collectives/all_gather.md); one of 32 KiB of each of
+// four TPU v5e in a row took 8 µs, three of them (How To Scale Your Model, part 3, pop quiz 2).
+constexpr double kTorusStart_us = 8;
+
+Price Network::torus_price(double bytes_of_a_link, int links_passed) const {
+    const double link_GBps =
+        cluster_.intra_node.bandwidth_GBps / torus_links(cluster_.intra_node.axes);
+    return {(kTorusStart_us + links_passed * cluster_.intra_node.latency_us) * 1e-6 +
+                bytes_of_a_link / (link_GBps * table_.intra_node.efficiency * 1e9),
+            CostFamily::intra_node_collective, table_.intra_node.relative_sd};
+}
+
+Price Network::within_torus(plan::OpKind kind, double bytes, const GroupShape& shape) const {
+    const int rounds = kind == plan::OpKind::all_reduce ? 2 : 1;
+    return torus_price(
+        bytes_sent_per_rank(kind, bytes, shape.ranks_per_node) / torus_lanes(shape.torus),
+        rounds * torus_steps(shape.torus, shape.ranks_per_node));
+}
+
+Price Network::torus_exchange_of(double bytes, const GroupShape& shape) const {
+    return torus_price(bytes * torus_exchange(shape.torus),
+                       torus_steps(shape.torus, shape.ranks_per_node));
+}
+
+Price Network::torus_message(double bytes, const TorusHop& way) const {
+    return torus_price(bytes * way.flows, way.links);
 }
 
 // Every pair of members has a message of S/N. Those within a node travel at the rate of a gathering
@@ -201,7 +249,9 @@ Price Network::all_to_all(double near_bytes, double bytes, const GroupShape& sha
     const auto consider = [&](const Price& price) {
         if (price.seconds > slowest.seconds) slowest = price;
     };
-    if (near > 1 && cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh) {
+    if (near > 1 && is_torus(cluster_)) {
+        consider(torus_exchange_of(near_bytes, shape));
+    } else if (near > 1 && cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh) {
         GroupLinks all = links({near, 1, near, 1});
         all.intra_GBps = message_GBps(shape);
         consider({ring_seconds(plan::OpKind::all_gather, near_bytes, all, table_.ring),
@@ -231,7 +281,7 @@ Price Network::rows(std::int64_t message_bytes, const GroupShape& shape, std::in
     const Price direct = collective(plan::OpKind::all_to_all, message_bytes, shape);
     const auto parts = static_cast<int>(split);
     if (back || parts == 1 || shape.nodes == 1 || shape.ranks_per_node % parts != 0 ||
-        cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+        !devices_are_alike(cluster_))
         return direct;
     GroupShape among = shape;
     among.ranks /= parts;
@@ -257,8 +307,7 @@ constexpr double kCopiesWithin = 0.57, kCopiesBetweenTwo = 0.5, kCopiesBetween =
 Price Network::copies(double rank_bytes, double node_bytes, const GroupShape& shape) const {
     if (shape.ranks == 1) return {};
     const int near = shape.ranks_per_node;
-    if (cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
-        return all_to_all(rank_bytes, node_bytes, shape);
+    if (!devices_are_alike(cluster_)) return all_to_all(rank_bytes, node_bytes, shape);
     Price price{0, CostFamily::intra_node_collective, kCopiesDeviation};
     if (near > 1)
         price.seconds = within_node(plan::OpKind::all_gather, 0, {near, 1, near, 1}).seconds +
@@ -279,11 +328,14 @@ Price Network::shift(double bytes, const GroupShape& shape) const {
         if (price.seconds > slowest.seconds) slowest = price;
     };
     const MeshPlace& mesh = shape.mesh;
-    if (shape.ranks_per_node > 1) consider(point_to_point(size, {true, 1, mesh.next_links}));
+    if (is_torus(cluster_) && shape.ranks_per_node > 1)
+        consider(torus_message(bytes, {shape.torus.next_links, shape.torus.next_flows}));
+    else if (shape.ranks_per_node > 1)
+        consider(point_to_point(size, {true, 1, mesh.next_links}));
     if (mesh.far_nexts > 0)
         consider(point_to_point(size, {true, mesh.far_nexts * mesh.sharers, 0}));
     if (shape.nodes == 1) return slowest;
-    GroupShape pair{2, 2, 1, shape.siblings_per_node, shape.rails, shape.crosses_rails, {}, {}};
+    GroupShape pair{2, 2, 1, shape.siblings_per_node, shape.rails, shape.crosses_rails, {}, {}, {}};
     pair.fabric = shape.fabric;
     for (LevelUse& use : pair.fabric)
         use.climbs = use.groups > 0 ? 2 : 0;
@@ -317,6 +369,11 @@ Price Network::collective(plan::OpKind kind, std::int64_t message_bytes,
 // All ranks of the nodes below a switch send at the same time as those of one node do, and each
 // node's share of the links above is what the levels below leave of its own.
 Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
+    if (hop.same_node && is_torus(cluster_)) {
+        Price price = torus_message(static_cast<double>(bytes), hop.torus);
+        price.family = CostFamily::point_to_point;
+        return price;
+    }
     GroupShape pair;
     pair.ranks = 2;
     pair.nodes = hop.same_node ? 1 : 2;

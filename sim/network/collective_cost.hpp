@@ -10,12 +10,15 @@
 //   kind of link differs, nobody measured it: the uncertainty doubles.
 //   In a hybrid cube mesh: rings × the rate of one link, as many as fit side by side; a group that
 //   has none goes over the hosts, and shares that way with its siblings that do.
+//   In a torus: what a group has of its links (torus.hpp), of which nothing was measured by curves.
 // - Between nodes: the least of ring, tree and hierarchical (the latter where the library has it).
 //   A node sends at most inter_node.efficiency × NICs × bandwidth ÷ oversubscription, equally
 //   divided among the sibling groups, and a group no more than the NICs of its own members carry.
 //   Of networks of another kind than the efficiency was found on, packets carry another share.
-//   Where the cluster says how its switches lie, the links above each switch that the group leaves
-//   are divided likewise; a route that climbs k levels passes 2k switches more than the first.
+//   Through nodes that are tori, which have no chain to go along: inside the nodes, between them,
+//   one after the other. Where the cluster says how its switches lie, the links above each switch
+//   that the group leaves are divided likewise; a route that climbs k levels passes 2k switches
+//   more than the first.
 // - A message of b bytes: within a node the curve of `exchange`, where the profile has one; else
 // what
 //   each of two ranks sends in an all-gather of 2b.
@@ -80,6 +83,10 @@ class Network {
     Price all_to_all(double near_bytes, double bytes, const GroupShape& shape) const;
     Price shift(double bytes, const GroupShape& shape) const;
     NetworkUse use(double bytes, double seconds, int flows) const;
+    Price within_torus(plan::OpKind kind, double bytes, const GroupShape& shape) const;
+    Price torus_exchange_of(double bytes, const GroupShape& shape) const;
+    Price torus_message(double bytes, const TorusHop& way) const;
+    Price torus_price(double bytes_of_a_link, int links_passed) const;
     double mesh_GBps(const MeshPlace& place, bool within) const;
     double message_GBps(const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;

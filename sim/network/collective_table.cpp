@@ -56,6 +56,7 @@ double ProtocolConstants::intra_hop_us(plan::IntraNodeKind kind, double cluster_
             return hop(pcie_hop_us, pcie_link_us);
         case plan::IntraNodeKind::xgmi:
         case plan::IntraNodeKind::host:
+        case plan::IntraNodeKind::torus:
             return cluster_latency_us;
     }
     return cluster_latency_us;

@@ -156,6 +156,38 @@ void place_in_meshes(const std::vector<NodeMembers>& members, std::vector<GroupS
                                               shapes[g].mesh.far_pairs == 0 ? 1 : over_hosts[node]);
 }
 
+// --- torus
+
+void place_in_tori(const std::vector<std::vector<std::int64_t>>& groups,
+                   const plan::Cluster& cluster, std::vector<GroupShape>& shapes) {
+    using GroupOf = std::vector<std::size_t>;  // by place in `positions`
+    struct OfNode {
+        GroupOf group;
+        std::vector<std::vector<int>> positions;
+    };
+    std::map<std::int64_t, OfNode> nodes;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        std::map<std::int64_t, std::vector<int>> by_node;
+        for (const std::int64_t device : groups[g])
+            by_node[device / cluster.devices_per_node].push_back(
+                static_cast<int>(device % cluster.devices_per_node));
+        for (auto& [node, positions] : by_node) {
+            nodes[node].group.push_back(g);
+            nodes[node].positions.push_back(std::move(positions));
+        }
+    }
+    std::vector<bool> placed(groups.size());
+    for (const auto& [node, of_node] : nodes) {
+        const std::vector<TorusPlace> places =
+            torus_places(of_node.positions, cluster.intra_node.axes);
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            const std::size_t g = of_node.group[i];
+            shapes[g].torus = placed[g] ? slower(shapes[g].torus, places[i]) : places[i];
+            placed[g] = true;
+        }
+    }
+}
+
 // --- fabrics
 
 Rails rails_of_members(Positions positions, const plan::Cluster& cluster) {
@@ -278,14 +310,19 @@ void append_key(const GroupShape& shape, std::vector<std::int64_t>& key) {
                            shape.siblings_per_node, shape.rails, shape.crosses_rails ? 1 : 0,
                            mesh.rings, mesh.chains, mesh.pair_links, mesh.far_pairs,
                            mesh.next_links, mesh.far_nexts, mesh.sharers});
+    const TorusPlace& torus = shape.torus;
+    for (const AxisUse& use : torus.axes)
+        key.insert(key.end(), {use.members, use.links, use.sharers, use.ring ? 1 : 0});
+    key.insert(key.end(),
+               {torus.box ? 1 : 0, torus.next_links, torus.next_flows, torus.round_flows});
     for (const LevelUse& use : shape.fabric)
         key.insert(key.end(), {use.groups, use.senders, use.inside, use.climbs});
     append_slow(shape.slow, key);
 }
 
 void append_key(const Hop& hop, std::vector<std::int64_t>& key) {
-    key.insert(key.end(), {hop.kinds, hop.same_node ? 1 : 0, hop.flows, hop.links, hop.levels,
-                           hop.crosses_rails ? 1 : 0});
+    key.insert(key.end(), {hop.kinds, hop.same_node ? 1 : 0, hop.flows, hop.links, hop.torus.links,
+                           hop.torus.flows, hop.levels, hop.crosses_rails ? 1 : 0});
     append_slow(hop.slow, key);
 }
 
@@ -320,6 +357,8 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
     }
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         place_in_meshes(members, shapes);
+    if (cluster.intra_node.kind == plan::IntraNodeKind::torus)
+        place_in_tori(groups, cluster, shapes);
     if (!cluster.inter_node.fabric.levels.empty()) {
         if (places != nullptr)
             for (NodeMembers& own : members)
@@ -345,9 +384,12 @@ Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cl
         add_slow(factors, cluster.kind_of_device(device), hop.same_node, !hop.same_node, hop.slow);
     }
     if (hop.same_node) {
+        const int start = static_cast<int>(from_device % cluster.devices_per_node);
+        const int goal = static_cast<int>(to_device % cluster.devices_per_node);
         if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
-            hop.links = cube_mesh_links(static_cast<int>(from_device % cluster.devices_per_node),
-                                        static_cast<int>(to_device % cluster.devices_per_node));
+            hop.links = cube_mesh_links(start, goal);
+        if (cluster.intra_node.kind == plan::IntraNodeKind::torus)
+            hop.torus = torus_hop(start, goal, cluster.intra_node.axes);
         return hop;
     }
     const auto on_fabric_at = [&](std::int64_t node) {

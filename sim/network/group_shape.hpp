@@ -15,6 +15,7 @@
 
 #include "plan/scenario/scenario.hpp"
 #include "sim/network/cube_mesh.hpp"
+#include "sim/network/torus.hpp"
 
 namespace orrery::sim {
 
@@ -54,6 +55,7 @@ struct GroupShape {
     int rails = 1;              // of a rail fabric: so many that it travels on
     bool crosses_rails = false;
     MeshPlace mesh{};  // of a hybrid cube mesh: in the node that has least for it
+    TorusPlace torus{};
     std::array<LevelUse, plan::kMostFabricLevels> fabric{};
     NodeKinds kinds = kOwnNodes;
     std::vector<SlowLinks> slow{};  // by kind; kinds without are as the cluster says
@@ -82,9 +84,10 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
 // The way of one message between two devices.
 struct Hop {
     bool same_node = true;
-    int flows = 1;   // that leave the node at the same time, this one included; of two devices of a
-                     // cube mesh that no link joins, those that go over the hosts
-    int links = 0;   // of a cube mesh: that join the two
+    int flows = 1;  // that leave the node at the same time, this one included; of two devices of a
+                    // cube mesh that no link joins, those that go over the hosts
+    int links = 0;  // of a cube mesh: that join the two
+    TorusHop torus{};
     int levels = 0;  // of the fabric whose upward links it passes
     bool crosses_rails = false;
     NodeKinds kinds = kOwnNodes;  // of its two ends

@@ -41,6 +41,8 @@ LinkKind link_kind(plan::IntraNodeKind kind) {
             return LinkKind::pcie;
         case plan::IntraNodeKind::host:
             return LinkKind::host_memory;
+        case plan::IntraNodeKind::torus:
+            return LinkKind::torus;
     }
     return LinkKind::pcie;
 }
@@ -76,7 +78,12 @@ double pair_share(const plan::Cluster& cluster, int ranks) {
     return pair_share(cluster.intra_node.kind, cluster.devices_per_node, ranks);
 }
 
-struct Topology::Graph {
+namespace {
+
+struct Graph {
+    Graph(const plan::Cluster& cluster, const std::vector<double>& uplink_GBps, int rails);
+    Route shortest(std::size_t node, std::int64_t from, std::int64_t to) const;
+
     Adjacency adjacency;
     std::vector<std::vector<Node>> devices;  // [node][position]
 
@@ -86,13 +93,16 @@ struct Topology::Graph {
     void connect(Node a, Node b, const Edge& edge) { boost::add_edge(a, b, edge, adjacency); }
     void add_node(const plan::Cluster& cluster, int index);
     void add_cube_mesh(const plan::Cluster& cluster, int index);
+    void add_torus(const plan::Cluster& cluster);
     void add_adapters(const plan::Cluster& cluster, int index, const std::vector<Node>& leaves);
     void add_uniform(const plan::Cluster& cluster);
     void add_fabric(const plan::Cluster& cluster, const std::vector<double>& uplink_GBps,
                     int rails);
 };
 
-void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
+}  // namespace
+
+void Graph::add_node(const plan::Cluster& cluster, int index) {
     Edge lane{link_kind(cluster.intra_node.kind), cluster.intra_node.bandwidth_GBps,
               cluster.intra_node.latency_us};
     devices.emplace_back();
@@ -101,6 +111,7 @@ void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
     const std::vector<Node>& own = devices.back();
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         return add_cube_mesh(cluster, index);
+    if (cluster.intra_node.kind == plan::IntraNodeKind::torus) return add_torus(cluster);
     if (cluster.intra_node.kind == plan::IntraNodeKind::xgmi) {
         lane.bandwidth_GBps *= pair_share(cluster, 2);
         for (std::size_t a = 0; a < own.size(); ++a)
@@ -114,7 +125,7 @@ void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
         connect(device, hub, lane);
 }
 
-void Topology::Graph::add_cube_mesh(const plan::Cluster& cluster, int index) {
+void Graph::add_cube_mesh(const plan::Cluster& cluster, int index) {
     const plan::IntraNode& inside = cluster.intra_node;
     const std::vector<Node>& own = devices.back();
     const Edge host{LinkKind::pcie, inside.host_GBps, inside.latency_us / 2};
@@ -133,9 +144,27 @@ void Topology::Graph::add_cube_mesh(const plan::Cluster& cluster, int index) {
     }
 }
 
+void Graph::add_torus(const plan::Cluster& cluster) {
+    const plan::IntraNode& inside = cluster.intra_node;
+    const std::vector<Node>& own = devices.back();
+    const Edge lane{LinkKind::torus, inside.bandwidth_GBps / torus_links(inside.axes),
+                    inside.latency_us};
+    std::size_t step = 1;
+    for (const plan::TorusAxis& axis : inside.axes) {
+        const auto length = static_cast<std::size_t>(axis.devices);
+        for (std::size_t d = 0; d < own.size(); ++d) {
+            const bool last = d / step % length == length - 1;
+            if (!last)
+                connect(own[d], own[d + step], lane);
+            else if (axis.wraps && length > 1)
+                connect(own[d], own[d - (length - 1) * step], lane);
+        }
+        step *= length;
+    }
+}
+
 // The NICs of a node, on the leaf of their rail; with one leaf all are on it.
-void Topology::Graph::add_adapters(const plan::Cluster& cluster, int index,
-                                   const std::vector<Node>& leaves) {
+void Graph::add_adapters(const plan::Cluster& cluster, int index, const std::vector<Node>& leaves) {
     const plan::InterNode& network = cluster.inter_node;
     const std::vector<Node>& own = devices[static_cast<std::size_t>(index)];
     const auto count = static_cast<std::int64_t>(own.size());
@@ -158,7 +187,7 @@ void Topology::Graph::add_adapters(const plan::Cluster& cluster, int index,
                     nics[static_cast<std::size_t>(d * network.nics_per_node / count)], bus);
 }
 
-void Topology::Graph::add_uniform(const plan::Cluster& cluster) {
+void Graph::add_uniform(const plan::Cluster& cluster) {
     const plan::InterNode& network = cluster.inter_node;
     const Node spine = add_vertex("spine");
     for (int n = 0; n < static_cast<int>(devices.size()); ++n) {
@@ -171,8 +200,8 @@ void Topology::Graph::add_uniform(const plan::Cluster& cluster) {
 }
 
 // Node n > 0 shares the switches of level n − 1 and of those above with node 0.
-void Topology::Graph::add_fabric(const plan::Cluster& cluster,
-                                 const std::vector<double>& uplink_GBps, int rails) {
+void Graph::add_fabric(const plan::Cluster& cluster, const std::vector<double>& uplink_GBps,
+                       int rails) {
     const plan::Fabric& fabric = cluster.inter_node.fabric;
     const std::size_t levels = fabric.levels.size();
     std::vector<std::vector<Node>> of_first;  // by level
@@ -202,15 +231,22 @@ void Topology::Graph::add_fabric(const plan::Cluster& cluster,
     }
 }
 
+Graph::Graph(const plan::Cluster& cluster, const std::vector<double>& uplink_GBps, int rails) {
+    const int levels = static_cast<int>(cluster.inter_node.fabric.levels.size());
+    const int instances = cluster.nodes == 1 ? 1 : 2 + levels;
+    for (int n = 0; n < instances; ++n)
+        add_node(cluster, n);
+    if (cluster.nodes == 1) return;
+    if (levels == 0)
+        add_uniform(cluster);
+    else
+        add_fabric(cluster, uplink_GBps, rails);
+}
+
 Topology::Topology(const plan::Cluster& cluster)
     : cluster_(cluster), nodes_(cluster.nodes), devices_per_node_(cluster.devices_per_node) {
     ORRERY_CHECK(nodes_ > 0 && devices_per_node_ > 0, "a cluster without devices");
-    auto graph = std::make_unique<Graph>();
     const plan::InterNode& network = cluster.inter_node;
-    const int levels = static_cast<int>(network.fabric.levels.size());
-    const int instances = nodes_ == 1 ? 1 : 2 + levels;
-    for (int n = 0; n < instances; ++n)
-        graph->add_node(cluster, n);
     if (nodes_ > 1) {
         ORRERY_CHECK(network.kind != plan::InterNodeKind::none && network.nics_per_node > 0 &&
                          network.bandwidth_Gbps > 0 && network.oversubscription > 0,
@@ -227,17 +263,8 @@ Topology::Topology(const plan::Cluster& cluster)
             uplink_GBps_.push_back(static_cast<double>(level.nodes) * node_network_GBps_ / share /
                                    (uplink_GBps_.empty() ? rails_ : 1));
         }
-        if (levels == 0)
-            graph->add_uniform(cluster);
-        else
-            graph->add_fabric(cluster, uplink_GBps_, rails_);
     }
-    graph_ = std::move(graph);
 }
-
-Topology::~Topology() = default;
-Topology::Topology(Topology&&) noexcept = default;
-Topology& Topology::operator=(Topology&&) noexcept = default;
 
 double Topology::device_network_GBps() const {
     return device_network_GBps_;
@@ -255,7 +282,8 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
     const std::int64_t other = to_device / devices_per_node_;
     const std::int64_t from = from_device % devices_per_node_;
     const std::int64_t to = to_device % devices_per_node_;
-    if (own == other) return shortest(0, from, to);
+    const Graph graph(cluster_, uplink_GBps_, rails_);
+    if (own == other) return graph.shortest(0, from, to);
     std::size_t node = 1;
     const plan::Fabric& fabric = cluster_.inter_node.fabric;
     for (const plan::FabricLevel& level : fabric.levels)
@@ -263,9 +291,9 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
     const bool relayed = fabric.kind == plan::FabricKind::rail &&
                          fabric.cross_rail == plan::CrossRail::nvlink &&
                          rail_of(from, cluster_) != rail_of(to, cluster_);
-    if (!relayed) return shortest(node, from, to);
-    Route route = shortest(0, from, to);
-    const Route on_rail = shortest(node, to, to);
+    if (!relayed) return graph.shortest(node, from, to);
+    Route route = graph.shortest(0, from, to);
+    const Route on_rail = graph.shortest(node, to, to);
     route.links.insert(route.links.end(), on_rail.links.begin(), on_rail.links.end());
     route.latency_us += on_rail.latency_us;
     route.bottleneck_GBps = std::min(route.bottleneck_GBps, on_rail.bottleneck_GBps);
@@ -273,11 +301,10 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
 }
 
 // From a position in node 0 to one in that node of the graph.
-Route Topology::shortest(std::size_t node, std::int64_t from, std::int64_t to) const {
-    const Node start = graph_->devices.front()[static_cast<std::size_t>(from)];
-    const Node goal = graph_->devices[node][static_cast<std::size_t>(to)];
+Route Graph::shortest(std::size_t node, std::int64_t from, std::int64_t to) const {
+    const Node start = devices.front()[static_cast<std::size_t>(from)];
+    const Node goal = devices[node][static_cast<std::size_t>(to)];
 
-    const Adjacency& adjacency = graph_->adjacency;
     std::vector<Node> before(boost::num_vertices(adjacency));
     // Farther than any route; adding a link to it does not bring it nearer.
     std::vector<Distance> distance(before.size(), {std::numeric_limits<double>::max(), 0});

@@ -4,7 +4,7 @@
 //
 // Nodes are alike and there may be thousands, so that one graph of few nodes stands for all: a
 // route depends on the positions of its ends in their nodes and on the switches that these share.
-// Building costs microseconds, whatever the size of the cluster.
+// It is made when a route is asked for.
 //
 // The shape: every device hangs on its node's switch (NVSwitch, PCIe switch, or the memory of a
 // host whose ranks are CPU processes), or, with xgmi, on a link of its own to each other device of
@@ -12,7 +12,8 @@
 // ⌊k·devices/nics⌋ (device d sends through NIC ⌊d·nics/devices⌋ where NICs are fewer, and shares
 // it). inter_node.latency_us is from device to device of two nodes, half at either end;
 // intra_node.latency_us is through the switch, half at either side. In a hybrid cube mesh devices
-// have the links of cube_mesh.hpp, and reach those that they have none to over the sockets.
+// have the links of cube_mesh.hpp, and reach those that they have none to over the sockets; in a
+// torus those to their neighbours, each of which takes intra_node.latency_us.
 //
 // Above the NICs:
 // - uniform: those of a node hang on a leaf switch, whose uplink to the spine carries nics ×
@@ -27,7 +28,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,7 +35,7 @@
 
 namespace orrery::sim {
 
-enum class LinkKind : std::uint8_t { nvlink, xgmi, pcie, host_memory, nic, uplink };
+enum class LinkKind : std::uint8_t { nvlink, xgmi, pcie, host_memory, torus, nic, uplink };
 
 // One link, in either direction at the full bandwidth.
 struct Link {
@@ -61,9 +61,6 @@ double pair_share(const plan::Cluster& cluster, int ranks);
 class Topology {
   public:
     explicit Topology(const plan::Cluster& cluster);
-    ~Topology();
-    Topology(Topology&&) noexcept;
-    Topology& operator=(Topology&&) noexcept;
 
     // The route of least latency, then of fewest links, between two different devices of the
     // cluster (checked), alone on the machine. The nodes in it are called node0 and, by the first
@@ -79,11 +76,7 @@ class Topology {
     int rails() const { return rails_; }  // on which leaves part; 1 but for rail fabrics
 
   private:
-    struct Graph;
-    Route shortest(std::size_t node, std::int64_t from, std::int64_t to) const;
-
     plan::Cluster cluster_;
-    std::unique_ptr<const Graph> graph_;
     std::int64_t nodes_ = 1;
     std::int64_t devices_per_node_ = 1;
     double device_network_GBps_ = 0;

@@ -350,7 +350,8 @@ void silence_other_ranks(const plan::Plan& plan, Machine& machine) {
 // between the stages is left out of account; groups within them lie as they do.
 plan::Cluster with_room(plan::Cluster cluster, std::int64_t ranks) {
     if (cluster.devices() >= ranks) return cluster;
-    if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh || cluster.nodes > 1) {
+    if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh ||
+        cluster.intra_node.kind == plan::IntraNodeKind::torus || cluster.nodes > 1) {
         if (cluster.inter_node.kind == plan::InterNodeKind::none) {
             cluster.inter_node.kind = plan::InterNodeKind::ethernet;
             cluster.inter_node.nics_per_node = 1;

@@ -356,18 +356,25 @@ class Draft {
         const std::int64_t nodes = (ranks + per_node - 1) / per_node + (one_in(4) ? 1 : 0);
         set("cluster.nodes", nodes);
         set("cluster.devices_per_node", per_node);
-        if (per_node > 1) draw_inside();
+        if (per_node > 1) draw_inside(per_node);
         if (nodes > 1) draw_between();
         const bool fills = nodes * per_node / (tensor_ * pipeline_ * context_) == data_;
         if (!fills || one_in(2)) set("layout.data_parallel", data_);
     }
 
-    void draw_inside() {
+    void draw_inside(std::int64_t per_node) {
         const auto kind =
-            one_of<std::string>({"nvswitch", "xgmi", "pcie", "host", "hybrid_cube_mesh"});
-        set("cluster.intra_node", R"({"kind": ")" + kind +
-                                      R"(", "bandwidth_GBps": 200, "latency_us": 2)" +
-                                      (kind == "hybrid_cube_mesh" ? R"(, "host_GBps": 10})" : "}"));
+            one_of<std::string>({"nvswitch", "xgmi", "pcie", "host", "hybrid_cube_mesh", "torus"});
+        std::string more;
+        if (kind == "hybrid_cube_mesh") more = R"(, "host_GBps": 10)";
+        if (kind == "torus") {
+            const std::int64_t first = per_node % 2 == 0 ? 2 : 1;
+            more = R"(, "shape": [)" + std::to_string(first) + ", " +
+                   std::to_string(per_node / first) + "]";
+            if (one_in(2)) more += R"(, "wraparound": [true, false])";
+        }
+        set("cluster.intra_node",
+            R"({"kind": ")" + kind + R"(", "bandwidth_GBps": 200, "latency_us": 2)" + more + "}");
     }
 
     void draw_between() {

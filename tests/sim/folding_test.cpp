@@ -164,6 +164,19 @@ TEST(Folding, ChangesNothingOnMeshesAndFabrics) {
     }
 }
 
+// Tensor groups on one axis of a torus, of which the other does not wrap, pipeline stages beyond
+// it.
+TEST(Folding, ChangesNothingOnATorus) {
+    const plan::Scenario asked = theory::scenario(
+        joined(world(32, 16),
+               {R"(cluster.intra_node={"kind": "torus", "bandwidth_GBps": 150, "latency_us": 1, )"
+                R"("shape": [4, 4], "wraparound": [true, false]})",
+                "layout.tensor_parallel=4", "layout.pipeline_parallel=4", "layout.data_parallel=2",
+                "layout.global_batch_size=8", "model.n_layer=4"}));
+    EXPECT_EQ(folding_fault(asked, profile()), "");
+    EXPECT_LT(fold_ranks(plan::build_plan(asked).mesh, asked.cluster, false).members.size(), 32U);
+}
+
 RC_GTEST_PROP(Folding, ChangesNothingOnRandomLayouts, ()) {
     const Sets sets = random_sets();
     RC_LOG() << testing::PrintToString(sets) << "\n";

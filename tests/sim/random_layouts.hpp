@@ -41,9 +41,18 @@ inline Sets random_network(std::int64_t devices_per_node) {
                  : "") +
             R"("levels": [{"nodes": )" + word({"1", "2", "4"}) + R"(, "oversubscription": )" +
             word({"1", "3"}) + R"(}, {"nodes": 8, "oversubscription": 2}]})");
-    if (devices_per_node > 1 && word({"", "", "mesh"}) == "mesh")
+    const std::string inside = devices_per_node > 1 ? word({"", "", "mesh", "torus"}) : "";
+    if (inside == "mesh")
         sets.push_back(R"(cluster.intra_node={"kind": "hybrid_cube_mesh", "bandwidth_GBps": 150, )"
                        R"("latency_us": 2, "host_GBps": 10})");
+    if (inside == "torus") {
+        const std::int64_t first = devices_per_node % 2 == 0 ? 2 : 1;
+        sets.push_back(
+            R"(cluster.intra_node={"kind": "torus", "bandwidth_GBps": 150, "latency_us": 1, )"
+            R"("shape": [)" +
+            std::to_string(first) + ", " + std::to_string(devices_per_node / first) +
+            R"(], "wraparound": [true, )" + word({"true", "false"}) + "]}");
+    }
     return sets;
 }
 

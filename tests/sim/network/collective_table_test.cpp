@@ -156,7 +156,7 @@ TEST(ReadCollectives, SaysWhereAFaultIs) {
          "/collectives/measured_on/intra_node_latency_us: missing"},
         {"/measured_on/intra_node_kind", "nvlink",
          "/collectives/measured_on/intra_node_kind: one of nvswitch, xgmi, pcie, host, "
-         "hybrid_cube_mesh is expected"},
+         "hybrid_cube_mesh, torus is expected"},
         {"/inter_node/kind", "token_ring",
          "/collectives/inter_node/kind: one of none, infiniband, ethernet, roce, efa, slingshot, "
          "omni_path is expected"},

@@ -109,6 +109,19 @@ TEST(Topology, DevicesOfACubeMeshGoByTheirLinksOrOverTheSockets) {
     EXPECT_DOUBLE_EQ(topology.route(3, 4).latency_us, 2);
 }
 
+// Four by two, of which the first axis wraps: three links either way round, one each.
+TEST(Topology, DevicesOfATorusGoByTheirNeighbours) {
+    plan::Cluster cluster = plain_cluster(1);
+    cluster.intra_node = {plan::IntraNodeKind::torus, 40, 1, 0, {{4, true}, {2, false}}};
+    const Topology topology(cluster);
+    EXPECT_EQ(path(topology.route(0, 3)),
+              (std::vector<std::string>{"node0/device0", "node0/device3"}));
+    EXPECT_DOUBLE_EQ(topology.route(0, 3).bottleneck_GBps, 10);
+    EXPECT_EQ(topology.route(0, 6).links.size(), 3u);
+    EXPECT_DOUBLE_EQ(topology.route(0, 6).latency_us, 3);
+    EXPECT_EQ(topology.route(0, 6).links.front().kind, LinkKind::torus);
+}
+
 TEST(Topology, ClimbsAFatTreeAsFarAsItMust) {
     plan::Cluster cluster = plain_cluster(8);
     cluster.inter_node.fabric = {
