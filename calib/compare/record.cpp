@@ -10,6 +10,7 @@
 #include "calib/compare/record_fabric.hpp"
 #include "calib/compare/record_layout.hpp"
 #include "calib/compare/record_rules.hpp"
+#include "calib/compare/record_slice.hpp"
 #include "calib/compare/record_words.hpp"
 
 namespace orrery::compare {
@@ -165,6 +166,7 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
     if (device->contains("skip")) throw Skip(device->at("skip").get<std::string>());
     std::int64_t per_node = whole(record, "gpus_per_node", "record");
     json cluster = {{"intra_node", device->at("intra_node")}};
+    const auto torus = device->find("torus");
     const json* wiring = asked.first("interconnects");
     json usual;
     if (wiring == nullptr && gpus > per_node) {  // within one node there is no network to know
@@ -175,7 +177,11 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
     // One NVLink domain may hold many hosts; of a larger run each domain is filled
     // alike, and has an adapter per GPU.
     if (wiring != nullptr && wiring->contains("nvlink_domain")) {
-        const std::int64_t domain = wiring->at("nvlink_domain");
+        const std::string words = shown(record.value("interconnect", json()));
+        const std::int64_t domain =
+            torus == device->end() ? wiring->at("nvlink_domain").get<std::int64_t>()
+                                   : chips_of_slice(words).value_or(wiring->at("nvlink_domain")) *
+                                         torus->value("devices_per_chip", std::int64_t{1});
         per_node = gpus;
         for (std::int64_t parts = 1; per_node > domain; ++parts)
             per_node = gpus % parts == 0 ? gpus / parts : per_node;
@@ -183,6 +189,10 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
     }
     cluster["nodes"] = (gpus + per_node - 1) / per_node;
     cluster["devices_per_node"] = std::min(per_node, gpus);
+    if (torus != device->end())
+        cluster["intra_node"].merge_patch(torus_of_slice(
+            *torus, shown(record.value("interconnect", json())), std::min(per_node, gpus),
+            whole_or(record.at("layout"), "tp", "layout", 1)));
     cluster["device"] = device->at("device");
     cluster["profile"] = device->at("profile");
     return cluster;

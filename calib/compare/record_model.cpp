@@ -108,9 +108,11 @@ json family_part(const json& m, const RecordModel& model) {
                  {"num_key_value_heads", model.kv_heads},
                  {"head_dim", model.head_dim},
                  {"intermediate_size", whole_or(m, "moe_ffn_hidden", "model", model.ffn_hidden)},
-                 {"num_local_experts", whole(m, "experts", "model")},
-                 {"num_experts_per_tok", whole(m, "topk", "model")},
                  {"vocab_size", model.vocabulary}};
+    if (states(m, "experts")) {
+        part["num_local_experts"] = whole(m, "experts", "model");
+        part["num_experts_per_tok"] = whole(m, "topk", "model");
+    }
     part.merge_patch(family);
     return part;
 }

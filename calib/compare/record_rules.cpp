@@ -41,6 +41,8 @@ bool meets(const json& condition, const json& record) {
     const json* found = stated(record, condition.at("path").get<std::string>());
     if (condition.contains("absent"))
         return (found == nullptr) == condition.at("absent").get<bool>();
+    if (condition.contains("lacks"))
+        return found == nullptr || !contains(*found, condition.at("lacks"));
     if (found == nullptr) return false;
     const json& value = *found;
     if (condition.contains("equals")) return same(value, condition.at("equals"));

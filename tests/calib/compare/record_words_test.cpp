@@ -10,6 +10,8 @@
 #include <fstream>
 
 #include "calib/compare/record_fabric.hpp"
+#include "calib/compare/record_rules.hpp"
+#include "calib/compare/record_slice.hpp"
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
@@ -102,6 +104,52 @@ TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
     for (const char* text : {"InfiniBand", "InfiniBand 200 Gb/s (per port or node not said)",
                              "8x A100-80GB SXM4 400 W, NVLink", "carrier pigeons", ""})
         EXPECT_FALSE(read_fabric(text, 8)) << text;
+}
+
+// Which axes of a slice are rings: How To Scale Your Model, part 2.
+TEST(Words, OfASliceSayItsTorus) {
+    const json cubes = {{"axes", 3}, {"wraps", {{"multiples_of", 4}}}};
+    const json dies = {{"axes", 3}, {"wraps", {{"multiples_of", 4}}}, {"devices_per_chip", 2}};
+    const json plane = {{"axes", 2}, {"wraps", {{"from", 16}}}};
+    const struct {
+        json torus;
+        const char* text;
+        std::int64_t devices, first;
+        std::vector<int> shape;
+        std::vector<bool> wraps;
+    } cases[] = {
+        {cubes, "slice of 64 chips", 64, 1, {4, 4, 4}, {true, true, true}},
+        {cubes, "", 128, 8, {8, 4, 4}, {true, true, true}},
+        {cubes, "", 192, 1, {4, 4, 12}, {true, true, true}},
+        {cubes, "", 32, 1, {2, 4, 4}, {false, false, false}},
+        {plane, "", 256, 16, {16, 16}, {true, true}},
+        {plane, "", 128, 16, {16, 8}, {true, false}},
+        {plane, "", 8, 1, {2, 4}, {false, false}},
+        {dies, "slice 4x4x8 of 128 chips", 256, 1, {8, 4, 8}, {true, true, true}},
+    };
+    for (const auto& c : cases) {
+        const json torus = torus_of_slice(c.torus, c.text, c.devices, c.first);
+        EXPECT_EQ(torus.at("shape"), json(c.shape)) << c.devices;
+        EXPECT_EQ(torus.at("wraparound"), json(c.wraps)) << c.devices;
+    }
+    EXPECT_EQ(chips_of_slice("TPU v4 pod slice of 192 chips, 3D torus ICI; 2 slice(s) joined"),
+              192);
+    EXPECT_EQ(chips_of_slice("TPU v5e pods of 256 chips, 2D torus ICI; 32 pod(s) joined"), 256);
+    EXPECT_EQ(chips_of_slice("TPU v7x (Ironwood) slice 4x8x8 of 256 chips, 3D torus ICI"), 256);
+    EXPECT_FALSE(chips_of_slice("TPU v6e pod, 2D torus ICI of 8 chips"));
+}
+
+// "lacks" holds of what is not stated, too.
+TEST(Words, OfARuleMayBeLacking) {
+    const json lacking = json::parse(
+        R"({"facts": [{"when": [{"path": "/layout/words", "lacks": "minimal"}], "why": ""}]})");
+    const auto holds = [&](const json& layout) {
+        const json record = {{"layout", layout}};
+        return RecordRules(lacking, record).first("facts") != nullptr;
+    };
+    EXPECT_TRUE(holds({{"words", "full"}}));
+    EXPECT_TRUE(holds(json::object()));
+    EXPECT_FALSE(holds({{"words", "remat_policy=minimal_flash"}}));
 }
 
 TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
