@@ -206,10 +206,10 @@ class Init : public Subcommand {
                 : library_folder() + '/' + chosen.reference;
         Json cluster = cluster_of_size(chosen, here, *gpus_);
         if (!cluster.is_null()) return cluster;
-        const std::int64_t per_node = chosen.cluster.devices_per_node;
-        throw UsageError(fmt::format(
-            "--gpus {}: nodes of {} have {} GPUs; nearest: {} and {}", *gpus_, chosen.reference,
-            per_node, *gpus_ / per_node * per_node, (*gpus_ / per_node + 1) * per_node));
+        const auto [fewer, more] = nearest_sizes(chosen.cluster, *gpus_);
+        throw UsageError(fmt::format("--gpus {}: nodes of {} have {} GPUs; nearest: {} and {}",
+                                     *gpus_, chosen.reference, chosen.cluster.devices_per_node,
+                                     fewer, more));
     }
 
     Json drafted() {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -28,8 +29,12 @@ const LibraryCluster* nearest_cluster(const std::vector<LibraryCluster>& all,
                                       std::optional<std::int64_t> gpus);
 
 // `chosen` with so many devices: its reference, or its file's keys with others; `path` is where
-// those stand. Null: `gpus` are no whole nodes of it.
+// those stand. Null: `gpus` are no whole nodes of it, nor a slice of a torus.
 nlohmann::ordered_json cluster_of_size(const LibraryCluster& chosen, const std::string& path,
                                        std::int64_t gpus);
+
+// The numbers of devices below and above, where `gpus` are none that cluster_of_size gives.
+std::pair<std::int64_t, std::int64_t> nearest_sizes(const plan::Cluster& cluster,
+                                                    std::int64_t gpus);
 
 }  // namespace orrery::cli

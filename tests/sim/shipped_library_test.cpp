@@ -130,7 +130,7 @@ TEST(ShippedClusters, SayWhereTheirFiguresComeFrom) {
     }
 }
 
-// What `init --gpu` and `size` can be asked for: every device but those whose links are a torus.
+// What `init --gpu` and `size` can be asked for.
 TEST(ShippedClusters, AreThereOfEveryDevice) {
     std::set<std::string> devices, of_clusters;
     for (const fs::path& path : files("profiles"))
@@ -139,8 +139,7 @@ TEST(ShippedClusters, AreThereOfEveryDevice) {
         of_clusters.insert(parsed(path).at("device").get<std::string>());
     for (const std::string& device : of_clusters)
         EXPECT_EQ(devices.erase(device), 1U) << device;
-    EXPECT_EQ(devices,
-              (std::set<std::string>{"tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7x-die"}));
+    EXPECT_EQ(devices, std::set<std::string>());
 }
 
 // A cluster repeats what its device's datasheet says of links and power.
@@ -201,6 +200,12 @@ TEST(ShippedRuns, Megatron1TTakesWhatThePaperMeasured) {
 TEST(ShippedRuns, Llama405BRunsAsFastAsThePaperSays) {
     const Prediction& prediction = predict_run("llama3.1-405b-h100x16384");
     EXPECT_NEAR(prediction.throughput.model_tflops_per_gpu / 400, 1, 0.12);
+}
+
+// AI-Hypercomputer/tpu-recipes@c8cfe2f, training/trillium/Llama3.1-8B-MaxText/v6e-256: 4.546 s,
+// with a policy that keeps some of each layer in host memory where the run recomputes all of it.
+TEST(ShippedRuns, Llama8BOnAPodIsNearGooglesRecipe) {
+    EXPECT_NEAR(predict_run("llama3-8b-tpu-v6e-256").step.time_s / 4.546, 1, 0.06);
 }
 
 // NVIDIA dgxc-benchmarking, Llama 3.1 70B, bf16, 256 H100: 14.72 s a step (release 25.02), with

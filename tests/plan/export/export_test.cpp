@@ -118,6 +118,7 @@ const std::map<std::string, Verdicts> kVerdicts = {
     {"llama3-70b-h100x256", {"", "layout.zero_stage", "layout.virtual_pipeline", ""}},
     {"llama3-8b-h200x8", {"", "", "", "layout.zero_stage"}},
     {"llama3-8b-lora-h100x8", {"training.lora.rank", "training.lora.rank", "", ""}},
+    {"llama3-8b-tpu-v6e-256", {"", "", "", "layout.zero_stage"}},
     {"llama3.1-405b-128k-h100x16384",
      {"", "layout.zero_stage", "layout.context_parallel", "layout.pipeline_parallel"}},
     {"llama3.1-405b-h100x16384",
