@@ -22,7 +22,7 @@ constexpr std::array<std::pair<const char*, const char*>, 15> kKnown = {{
     {"NVIDIA GeForce RTX 4090", "rtx-4090"},
     {"Tesla V100-SXM2-16GB", "v100-16gb-sxm"},
     {"Tesla V100-SXM2-32GB", "v100-32gb-sxm"},
-    {"Tesla V100-SXM3-32GB", "v100-32gb-sxm"},
+    {"Tesla V100-SXM3-32GB", "v100-32gb-sxm3"},
     {"NVIDIA H100 96GB HBM3", "h100-96gb-sxm"},
 }};
 

@@ -128,7 +128,8 @@ TEST(StackPrior, OfMemoryIsWhatMeasuredStacksNeedOverOurs) {
     for (const std::string& run : files("runs")) {
         const sim::MemoryPrediction ours = memory_of(run, plan::Framework{}.name);
         const double need = static_cast<double>(ours.worst().peak_bytes);
-        if (run.find("tiny") == std::string::npos &&
+        // Of the stacks that were measured none runs on TPUs.
+        if (run.find("tiny") == std::string::npos && run.find("tpu") == std::string::npos &&
             3 * need > static_cast<double>(ours.capacity_bytes))
             needs[run] = need;
     }

@@ -103,6 +103,7 @@ TEST(ShippedDatasheets, HaveThePublishedFigures) {
     for (const Published& card :
          {Published{"v100-16gb-sxm", 125, 900, 16, 300},
           Published{"v100-32gb-sxm", 125, 900, 32, 300},
+          Published{"v100-32gb-sxm3", 125, 900, 32, 350},
           Published{"a100-40gb-sxm", 312, 1555, 40, 400},
           Published{"a100-80gb-sxm", 312, 2039, 80, 400},
           Published{"a100-80gb-pcie", 312, 1935, 80, 300},
