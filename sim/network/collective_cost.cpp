@@ -208,11 +208,14 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
 // accelerator-microbenchmarks, Ironwood/guides/collectives/all_gather.md); one of 32 KiB of each of
 // four TPU v5e in a row took 8 µs, three of them (How To Scale Your Model, part 3, pop quiz 2).
 constexpr double kTorusStart_us = 8;
+// A message's: to the next device 4.5 to 5.5 µs on TPU v5p and 5.6 to 5.9 on v6e, 1 to 16 KiB, a
+// link's with it (jax.lax.ppermute; marin-community/marin, issue 6736).
+constexpr double kTorusMessageStart_us = 4;
 
-Price Network::torus_price(double bytes_of_a_link, int links_passed) const {
+Price Network::torus_price(double start_us, double bytes_of_a_link, int links_passed) const {
     const double link_GBps =
         cluster_.intra_node.bandwidth_GBps / torus_links(cluster_.intra_node.axes);
-    return {(kTorusStart_us + links_passed * cluster_.intra_node.latency_us) * 1e-6 +
+    return {(start_us + links_passed * cluster_.intra_node.latency_us) * 1e-6 +
                 bytes_of_a_link / (link_GBps * table_.intra_node.efficiency * 1e9),
             CostFamily::intra_node_collective, table_.intra_node.relative_sd};
 }
@@ -220,17 +223,18 @@ Price Network::torus_price(double bytes_of_a_link, int links_passed) const {
 Price Network::within_torus(plan::OpKind kind, double bytes, const GroupShape& shape) const {
     const int rounds = kind == plan::OpKind::all_reduce ? 2 : 1;
     return torus_price(
+        kTorusStart_us,
         bytes_sent_per_rank(kind, bytes, shape.ranks_per_node) / torus_lanes(shape.torus),
         rounds * torus_steps(shape.torus, shape.ranks_per_node));
 }
 
 Price Network::torus_exchange_of(double bytes, const GroupShape& shape) const {
-    return torus_price(bytes * torus_exchange(shape.torus),
+    return torus_price(kTorusStart_us, bytes * torus_exchange(shape.torus),
                        torus_steps(shape.torus, shape.ranks_per_node));
 }
 
 Price Network::torus_message(double bytes, const TorusHop& way) const {
-    return torus_price(bytes * way.flows, way.links);
+    return torus_price(kTorusMessageStart_us, bytes * way.flows, way.links);
 }
 
 // Every pair of members has a message of S/N. Those within a node travel at the rate of a gathering

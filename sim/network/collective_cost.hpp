@@ -86,7 +86,7 @@ class Network {
     Price within_torus(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price torus_exchange_of(double bytes, const GroupShape& shape) const;
     Price torus_message(double bytes, const TorusHop& way) const;
-    Price torus_price(double bytes_of_a_link, int links_passed) const;
+    Price torus_price(double start_us, double bytes_of_a_link, int links_passed) const;
     double mesh_GBps(const MeshPlace& place, bool within) const;
     double message_GBps(const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;
