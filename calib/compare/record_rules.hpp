@@ -19,8 +19,8 @@
 //
 // Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
 // one of a list of them, from the start of a word on), lacks (the opposite, also of what is not
-// stated), at_least, at_most (numbers), absent (true or false). A fact that is null is absent. Of texts, case, spaces and punctuation do not count
-// (record_words.hpp).
+// stated), at_least, at_most (numbers), absent (true or false). A fact that is null is absent. Of
+// texts, case, spaces and punctuation do not count (record_words.hpp).
 #pragma once
 
 #include <set>
