@@ -114,7 +114,7 @@ class Init : public Subcommand {
             ->type_name("N")
             ->check(CLI::PositiveNumber);
         app.add_option("--framework", framework_,
-                       "The training stack (orrery list frameworks); else orrery's own")
+                       "The training stack (orrery list frameworks); else the device's usual one")
             ->type_name("NAME")
             ->check(completed_by(WordSource::frameworks));
         files()
@@ -233,10 +233,13 @@ class Init : public Subcommand {
         draft["layout"] = {{"global_batch_size", *batch_}};
         draft["training"] = {{"sequence_length", *sequence_length_}};
         if (tokens_) draft["training"]["tokens"] = *tokens_;
-        if (!framework_.empty())
-            draft["training"]["framework"] = framework_;
-        else
-            assumed_.emplace_back("training.framework orrery");
+        std::string framework = framework_;
+        if (framework.empty()) {
+            framework = usual_framework(chosen.cluster.device);
+            assumed_.push_back("training.framework " + framework);
+        }
+        if (!framework_.empty() || framework != plan::Framework{}.name)
+            draft["training"]["framework"] = framework;
         return draft;
     }
 

@@ -58,6 +58,20 @@ std::string nearest_in_library(LibraryKind kind, const std::string& word) {
     return near;
 }
 
+std::string usual_framework(const std::string& device) {
+    for (const std::string& reference : library_names(LibraryKind::frameworks, "")) {
+        std::string why;
+        const auto text = plan::disk().read(library_folder() + '/' + reference, why);
+        if (!text) continue;
+        const auto preset = nlohmann::json::parse(*text, nullptr, false, true);
+        if (!preset.is_object() || !preset.contains("usual_on")) continue;
+        for (const nlohmann::json& beginning : preset.at("usual_on"))
+            if (beginning.is_string() && device.starts_with(beginning.get<std::string>()))
+                return std::filesystem::path(reference).stem().string();
+    }
+    return plan::Framework{}.name;
+}
+
 std::optional<plan::Scenario> probe(LibraryKind kind, const std::string& reference,
                                     std::string& why) {
     nlohmann::json scenario = {

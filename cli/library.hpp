@@ -21,6 +21,10 @@ std::vector<std::string> library_names(LibraryKind kind, const std::string& word
 // "llama3-70b, llama3-8b": those whose names are spelt most like `word`.
 std::string nearest_in_library(LibraryKind kind, const std::string& word);
 
+// The stack that runs on such devices are usually made with, where nobody says: a preset's
+// "usual_on" names them; else Orrery's own.
+std::string usual_framework(const std::string& device);
+
 // A scenario of one device that trains this model, or runs on this cluster or stack: for what it
 // says of them. `reference` is a name of the library, or a file. Nothing, and why, where it cannot
 // be read.

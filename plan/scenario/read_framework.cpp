@@ -33,6 +33,10 @@ const Keys<Framework>& preset_keys() {
         flag<&Framework::assumed>("assumed", "Nobody named it: it is the default"),
         choice<&Framework::generation>(
             "generation", "Of which stacks it is one where its own constants are not known"),
+        own<Framework>("usual_on", KeyType::list,
+                       "Beginnings of the names of devices on which runs are usually made with it; "
+                       "on others with Orrery's own")
+            .of_entries(KeyType::text),
         text<&Framework::released>("released", "Version or date of what its constants are of"),
         own<Framework>("fitted_to", KeyType::list,
                        "Words of the sources to whose runs its constants were fitted"),
