@@ -228,6 +228,7 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
         {"/model/experts", 8, "model.topk is not stated"},
         {"/model/name", "gpt3_modelopt_distill_resume", "distillation"},
+        {"/arguments/tp-2d", true, "tensor parallelism over two axes"},
         {"/gpu", "gaudi1", "no profile of gaudi1"},
         {"/gpu", "abacus", "no profile for gpu abacus"},
         {"/kind", "layer", "kind layer"},
