@@ -175,7 +175,10 @@ TEST_F(GuardedRun, EachSignalThatAsksForTheEndSavesFirst) {
             std::vector<std::string> words =
                 train({"--steps", "100000000"}, {"run.checkpoint.every_steps=1000000"});
             if (supervised) words.emplace_back("--supervise");
+            // Of nohup a run inherits, and keeps, that hangups are ignored.
+            const auto inherited = std::signal(signal, SIG_DFL);
             RunningProgram run("orrery-run", words);
+            std::signal(signal, inherited);
             std::int64_t last = 0, saved = -1;
             while (const auto event = run.next_event()) {
                 if ((*event)["event"] != "step") continue;
