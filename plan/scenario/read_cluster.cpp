@@ -67,6 +67,14 @@ void read_axes(Section& section, IntraNode& link) {
         link.axes[axis].wraps = wraps[axis];
 }
 
+template <auto member>
+Json written_of_axes(const KeySpec&, const IntraNode& link) {
+    Json list = Json::array();
+    for (const TorusAxis& axis : link.axes)
+        list.push_back(axis.*member);
+    return list;
+}
+
 void check_torus(Reading& reading, const ClusterPlace& place, std::int64_t per_node,
                  const IntraNode& link) {
     std::int64_t devices = 1;
@@ -237,24 +245,14 @@ const Keys<IntraNode>& intra_node_keys() {
             .of_entries(KeyType::whole_number)
             .required()
             .where("with \"kind\": \"torus\"", is_torus)
-            .written_by([](const KeySpec&, const IntraNode& from) {
-                Json shape = Json::array();
-                for (const TorusAxis& axis : from.axes)
-                    shape.push_back(axis.devices);
-                return shape;
-            }),
+            .written_by(written_of_axes<&TorusAxis::devices>),
         own<IntraNode>(kWraparound, KeyType::list,
                        "Whether a link joins the last device of an axis to its first; of each axis "
                        "unless said")
             .of_entries(KeyType::flag)
             .unset()
             .where("with \"kind\": \"torus\"", is_torus)
-            .written_by([](const KeySpec&, const IntraNode& from) {
-                Json wraps = Json::array();
-                for (const TorusAxis& axis : from.axes)
-                    wraps.push_back(axis.wraps);
-                return wraps;
-            }),
+            .written_by(written_of_axes<&TorusAxis::wraps>),
     };
     return keys;
 }
