@@ -35,6 +35,10 @@ Keys<Framework> kernels_and_types() {
             "expert_biases",
             "A rank's experts: one kernel for all, or the host launches each one's, and single "
             "operations add its biases and weigh activations without a gate"),
+        choice<&Framework::permute_kernel>(
+            "permute_kernel",
+            "Tokens' rows are copied by expert, and summed, by a kernel each, or by the indexing "
+            "operations of PyTorch"),
         choice<&Framework::count_readings>(
             "count_readings",
             "The host waits to read how many rows came to experts: never, once a forward pass, or "

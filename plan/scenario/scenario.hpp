@@ -59,6 +59,7 @@ enum class ActivationKernel : std::uint8_t { own, epilogue };
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
 enum class ExpertBiases : std::uint8_t { kernels, split };
+enum class PermuteKernel : std::uint8_t { fused, indexed };
 enum class CountReadings : std::uint8_t { none, each_pass, each_product };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
@@ -497,6 +498,9 @@ struct Framework {
     // expert by expert by single operations, so are gate and up clamped, and activations without a
     // gate weighed, for which they are kept.
     ExpertBiases expert_biases = ExpertBiases::kernels;
+    // indexed: what copies tokens' rows by expert, and sums them, are PyTorch's indexing
+    // operations, whose scatters add by atomics.
+    PermuteKernel permute_kernel = PermuteKernel::fused;
     // When the host waits for the device to read how many rows came to experts, which sizes what it
     // launches next: never (kernels read it themselves), once a forward pass, or before each
     // exchange and product, of which it then launches one for each expert.

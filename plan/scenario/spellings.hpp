@@ -85,6 +85,10 @@ struct Spelling<ExpertBiases> {
     static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
 };
 template <>
+struct Spelling<PermuteKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"fused", "indexed"};
+};
+template <>
 struct Spelling<CountReadings> {
     static constexpr std::array<std::string_view, 3> names = {"none", "each_pass", "each_product"};
 };

@@ -69,6 +69,7 @@ class KernelCost {
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
     Price price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
                                double load) const;
+    Price price_permutation(const plan::Block& block, const plan::Op& op) const;
     Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
                          double load) const;
 
@@ -76,6 +77,7 @@ class KernelCost {
     double attention_factor_;
     bool composed_norms_;
     bool split_biases_;
+    bool indexed_rows_;
     double memory_factor_;
     double column_cast_factor_;
     double stretch_;

@@ -82,6 +82,8 @@ void add_megatron_experts(const Wanted& wanted, Settings& out) {
     if (wanted.has("model.moe_layer_freq"))
         out.push_back({"--moe-layer-freq", layer_frequency(wanted.at("model.moe_layer_freq"))});
     out.push_back({"--moe-grouped-gemm"});
+    if (wanted.training().framework.permute_kernel == PermuteKernel::fused)
+        out.push_back({"--moe-permute-fusion"});
     out.push_back({"--moe-router-dtype", "fp32"});
     out.push_back({"--moe-router-load-balancing-type",
                    routing.balance_loss <= 0                        ? "none"

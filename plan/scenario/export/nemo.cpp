@@ -35,6 +35,8 @@ void add_nemo_model(const Wanted& wanted, Settings& out) {
     if (wanted.has("model.num_experts")) {
         add("num_moe_experts", wanted.at("model.num_experts"));
         add("moe_grouped_gemm", true);
+        add("moe_permute_fusion",
+            wanted.training().framework.permute_kernel == PermuteKernel::fused);
         add("expert_tensor_parallel_size", wanted.layout().expert_tensor_parallel);
         const ExpertRouting& routing = wanted.training().routing;
         add("moe_router_load_balancing_type", routing.balance_loss <= 0 ? "none"

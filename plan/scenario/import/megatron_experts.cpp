@@ -32,7 +32,6 @@ constexpr Direct kShape[] = {
 constexpr Row kAsHere[] = {
     {"--moe-grouped-gemm", "one kernel for all experts of a rank, as here"},
     {"--moe-use-legacy-grouped-gemm", "another library's kernel for the same product"},
-    {"--moe-permute-fusion", "rows are permuted in one kernel, as here"},
     {"--moe-router-fusion", "scores are taken and experts chosen in one kernel, as here"},
     {"--moe-shared-expert-overlap", "it runs while rows are on their way, as here"},
     {"--moe-per-layer-logging", "what is logged changes no step"},
@@ -154,6 +153,13 @@ void map_dispatcher(Sheet& sheet, const char* key, bool spread) {
         sheet.put("layout.expert_dispatcher", *type == "flex" ? "deduplicated" : "allgather", key);
 }
 
+void map_permutation(Sheet& sheet, const char* key) {
+    if (sheet.flag({key}))
+        sheet.put("training.permute_kernel", "fused", key);
+    else
+        sheet.put_usual("training.permute_kernel", "indexed", key);
+}
+
 void map_expert_balance(Sheet& sheet, const char* type_key, const char* coefficient) {
     const auto type =
         sheet.word({type_key}, {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"})
@@ -199,6 +205,7 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
     map_router(sheet);
     map_expert_capacity(sheet, "--moe-expert-capacity-factor", "--moe-token-drop-policy",
                         "--moe-pad-expert-input-to-capacity");
+    map_permutation(sheet, "--moe-permute-fusion");
     for (const Row& row : kAsHere)
         sheet.ignore(row.key, row.why);
     for (const Refused& refused : kRefused)

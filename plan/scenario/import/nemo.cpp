@@ -206,6 +206,7 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         map_expert_capacity(sheet, "model.moe_expert_capacity_factor",
                             "model.moe_token_drop_policy",
                             "model.moe_pad_expert_input_to_capacity");
+        map_permutation(sheet, "model.moe_permute_fusion");
     }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});

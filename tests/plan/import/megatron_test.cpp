@@ -283,6 +283,14 @@ TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
     EXPECT_EQ(left(result.unsupported, "--moe-router-padding-for-fp8"), nullptr);
 }
 
+// Off where it is not said (moe_permute_fusion of megatron/core/transformer/transformer_config.py).
+TEST(Megatron, RowsArePermutedInAKernelWhereItSaysSo) {
+    const std::string base = std::string(kBase) + "--num-experts 8 ";
+    EXPECT_EQ(at(imported(base + "--moe-permute-fusion"), "training.permute_kernel"), "\"fused\"");
+    EXPECT_EQ(at(imported(base), "training.permute_kernel"), "\"indexed\"");
+    EXPECT_EQ(at(imported(kBase), "training.permute_kernel"), "-");
+}
+
 // Within what, where none is said: megatron/training/arguments.py.
 TEST(Megatron, WithinWhatExpertsAreBalancedIsTaken) {
     const auto balanced = [](const std::string& options) {
