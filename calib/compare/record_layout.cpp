@@ -40,12 +40,18 @@ std::int64_t global_batch_of(const json& l, std::int64_t micro_batch, std::int64
     return whole(l, "global_batch", "layout");
 }
 
-// A number; or "all at once": no gradient is accumulated, as compilers of whole steps have it.
+// A number; or "all at once": no gradient is accumulated, as compilers of whole steps have it; or
+// what follows from how many there are.
 std::int64_t micro_batch_of(const json& l, std::int64_t data) {
-    if (l.value("micro_batch", json()) != "all at once") return whole(l, "micro_batch", "layout");
+    std::int64_t parts = data;
+    if (l.value("micro_batch", json()) != "all at once") {
+        const char* count = states(l, "grad_accum") ? "grad_accum" : "num_microbatches";
+        if (states(l, "micro_batch") || !states(l, count)) return whole(l, "micro_batch", "layout");
+        parts *= whole(l, count, "layout");
+    }
     const std::int64_t batch = whole(l, "global_batch", "layout");
-    if (batch % data == 0) return batch / data;
-    throw Skip(fmt::format("a batch of {} is no multiple of {} data-parallel ranks", batch, data));
+    if (batch % parts == 0) return batch / parts;
+    throw Skip(fmt::format("a batch of {} is no multiple of {} micro-batches", batch, parts));
 }
 
 // Layers of each of `chunks` where embedding and head count as a layer each on theirs.
@@ -166,11 +172,16 @@ void take_vocabulary(const json& l, json& layout) {
 }
 
 void take_split(const json& l, std::int64_t layers, json& layout) {
-    if (!states(l, "layers_per_stage")) return;
-    const json& split = l.at("layers_per_stage");
     const std::int64_t chunks = layout.at("pipeline_parallel").get<std::int64_t>() *
                                 layout.value("virtual_pipeline", std::int64_t{1});
     const bool even = layers % chunks == 0;
+    if (!states(l, "layers_per_stage")) {
+        if (even) return;
+        layout["layers_per_stage"] = (layers + 2) % chunks == 0 ? with_ends_counted(layers, chunks)
+                                                                : as_equal_as_whole(layers, chunks);
+        return;
+    }
+    const json& split = l.at("layers_per_stage");
     if (split.is_array())
         layout["layers_per_stage"] = split;
     else if (split == "ends counted" || (split == "even or ends counted" && !even))

@@ -73,7 +73,10 @@ RecordModel read_record_model(const json& m, const json& vocabularies) {
 json model_part(const json& m, const RecordModel& model) {
     const bool gated = model.gated_mlp;
     const std::string positions = m.value("position", gated ? "rope" : "learned");
-    if (positions != "rope" && positions != "learned")
+    static const std::map<std::string, std::string> kPositions = {
+        {"rope", "rope"}, {"learned", "learned_absolute"}, {"alibi", "alibi"}};
+    const auto known = kPositions.find(positions);
+    if (known == kPositions.end())
         throw Skip(fmt::format("positions of kind {} are not modelled", positions));
     json part = {{"model_type", "megatron"},
                  {"hidden_size", model.hidden},
@@ -84,7 +87,7 @@ json model_part(const json& m, const RecordModel& model) {
                  {"ffn_hidden_size", model.ffn_hidden},
                  {"vocab_size", model.vocabulary},
                  {"max_position_embeddings", model.sequence},
-                 {"position_embedding_type", positions == "rope" ? "rope" : "learned_absolute"},
+                 {"position_embedding_type", known->second},
                  {"swiglu", gated},
                  {"squared_relu", flag(m, "squared_relu", false)},
                  {"normalization", m.value("normalization", gated ? "RMSNorm" : "LayerNorm")},

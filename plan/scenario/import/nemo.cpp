@@ -117,21 +117,22 @@ void map_nemo_shape(Sheet& sheet) {
 void map_nemo_positions(Sheet& sheet) {
     const auto kind = sheet.word({"model.position_embedding_type"},
                                  {"learned_absolute", "rope", "alibi", "kerple", "xpos", "none"});
-    if (kind && *kind != "rope" && *kind != "learned_absolute") {
+    const std::string said = kind.value_or("learned_absolute");
+    if (said != "rope" && said != "alibi" && said != "learned_absolute") {
         sheet.refuse("model.position_embedding_type", "no family of models has it", Changes::model);
         return;
     }
-    const bool rope = kind == "rope";
-    put_said(sheet, "model.position_embedding_type", "model.position_embedding_type",
-             rope ? "rope" : "learned_absolute");
-    if (rope) {
+    put_said(sheet, "model.position_embedding_type", "model.position_embedding_type", said);
+    if (said == "rope") {
         sheet.copy({"model.rotary_percentage", "model.rotary_percent", Kind::number, "1"});
         sheet.copy({"model.rotary_base", "model.rotary_base", Kind::number, "10000"});
         return;
     }
     for (const char* key : {"model.rotary_percentage", "model.rotary_base"})
-        sheet.ignore(key, "positions are learned");
-    if (!sheet.has("model.max_position_embeddings"))
+        sheet.ignore(key, "no position turns a head");
+    if (said == "alibi")
+        sheet.ignore("model.max_position_embeddings", "ALiBi has no table of positions");
+    else if (!sheet.has("model.max_position_embeddings"))
         sheet.miss("model.max_position_embeddings", "model.max_position_embeddings is not given");
 }
 

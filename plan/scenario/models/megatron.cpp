@@ -39,15 +39,18 @@ void read_shape(Reading& reading, Section& section, Model& model) {
 }
 
 void read_positions(Reading& reading, Section& section, Model& model) {
-    std::string positions;
-    section.word_of("position_embedding_type", positions, {"learned_absolute", "rope"},
+    std::string positions = "learned_absolute";
+    section.word_of("position_embedding_type", positions, {"learned_absolute", "rope", "alibi"},
                     "learned_absolute");
-    const bool rope = positions == "rope";
+    const bool learned = positions == "learned_absolute";
     section.integer("max_position_embeddings", model.max_positions, {},
-                    rope ? Presence::optional : Presence::required, "max_positions");
-    if (!rope) return pass_over_rotary(section);
-    model.max_positions = 0;  // no table, so no bound that a plan depends on
-    read_rotary(reading, section, model, kRotaryFlags);
+                    learned ? Presence::required : Presence::optional, "max_positions");
+    if (!learned) model.max_positions = 0;  // no table, so no bound that a plan depends on
+    if (positions == "rope") return read_rotary(reading, section, model, kRotaryFlags);
+    pass_over_rotary(section);
+    if (learned) return;
+    model.learned_positions = false;
+    model.attention().alibi = true;
 }
 
 // Of each head by itself, by the norm of the layers.
@@ -79,7 +82,7 @@ void read_latents(Reading& reading, Section& section, Model& model) {
         if (is_so || !section.good(key)) return;
         reading.report("S010", section.pointer(key), what).help.emplace_back(help);
     };
-    require("position_embedding_type", !model.learned_positions,
+    require("position_embedding_type", !model.learned_positions && !attention.alibi,
             "latent attention turns a part of its heads by their positions",
             "\"position_embedding_type\": \"rope\"");
     require("qk_layernorm", attention.qk_norm == QkNorm::heads,
@@ -147,8 +150,11 @@ void write_megatron(const Model& model, Json& out) {
     if (dense != nullptr) out["ffn_hidden_size"] = mlp.ffn_hidden;
     out["swiglu"] = mlp.activation == Activation::swiglu;
     out["squared_relu"] = mlp.activation == Activation::squared_relu;
-    out["position_embedding_type"] = model.learned_positions ? "learned_absolute" : "rope";
-    if (!model.learned_positions) write_rotary(model, out, kRotaryFlags);
+    const bool alibi = model.attention().alibi;
+    out["position_embedding_type"] = alibi                     ? "alibi"
+                                     : model.learned_positions ? "learned_absolute"
+                                                               : "rope";
+    if (!alibi && !model.learned_positions) write_rotary(model, out, kRotaryFlags);
     if (model.learned_positions) out["max_position_embeddings"] = model.max_positions;
     out["normalization"] = model.layer_norm() ? "LayerNorm" : "RMSNorm";
     out["apply_layernorm_1p"] = model.norm_weight_offset == 1;

@@ -344,6 +344,95 @@ TEST(Records, ADefaultHasAWiderInterval) {
     EXPECT_GT(assumed.high_s, stated.high_s);
 }
 
+// Of several nodes; within one there is none to know.
+TEST(Records, AnInterconnectThatIsNotSaidIsANamedDefault) {
+    nlohmann::json record = first_record();
+    const ValidatedRow stated = validate(nlohmann::json::array({record})).rows.at(0);
+    for (const nlohmann::json& unsaid : {nlohmann::json(), nlohmann::json("not stated")}) {
+        record["interconnect"] = unsaid;
+        const ValidatedRow row = validate(nlohmann::json::array({record})).rows.at(0);
+        ASSERT_EQ(row.assumed.size(), 1U);
+        EXPECT_EQ(row.assumed[0].rfind("interconnect: not stated; NVIDIA DGX A100", 0), 0U);
+        EXPECT_EQ(row.predicted_s, stated.predicted_s);
+        EXPECT_GT(row.high_s, stated.high_s);
+    }
+    record["gpus"] = 8;
+    record["layout"]["dp"] = 8;
+    EXPECT_TRUE(validate(nlohmann::json::array({record})).rows.at(0).assumed.empty());
+}
+
+nlohmann::json scenario_of_record(const nlohmann::json& record,
+                                  const std::vector<std::string>& assumed = {}) {
+    const Translation found = translate(record, rules(), Fitted::all_sources);
+    EXPECT_EQ(found.why, "");
+    EXPECT_EQ(found.assumed, assumed);
+    return nlohmann::json::parse(found.scenario_json);
+}
+
+// 512 sequences of 32 ranks.
+TEST(Records, MicroBatchesFollowFromTheirNumber) {
+    nlohmann::json record = first_record();
+    record["layout"].erase("micro_batch");
+    record["layout"].erase("grad_accum");
+    for (const char* count : {"grad_accum", "num_microbatches"}) {
+        nlohmann::json counted = record;
+        counted["layout"][count] = 4;
+        EXPECT_EQ(scenario_of_record(counted)["layout"]["micro_batch_size"], 512 / 32 / 4);
+        counted["layout"][count] = 3;
+        EXPECT_EQ(translate(counted, rules(), Fitted::all_sources).why,
+                  "a batch of 512 is no multiple of 96 micro-batches");
+    }
+    record["layout"].update(nlohmann::json({{"pp", 2}, {"dp", 16}, {"schedule", "1f1b"}}));
+    EXPECT_EQ(scenario_of_record(
+                  record, {"micro-batch: of one sequence, as in most pipelines of large models"})
+                  ["layout"]["micro_batch_size"],
+              1);
+}
+
+// 22 layers, an embedding and a head are three for each of eight stages; 25 layers are one more
+// for the first.
+TEST(Records, OfStagesThatNobodySaysLayersArePartedEvenly) {
+    nlohmann::json record = first_record();
+    record["layout"].update(nlohmann::json({{"pp", 8}, {"dp", 4}, {"schedule", "1f1b"}}));
+    for (const auto& [layers, stages] : {std::pair{22, std::vector{2, 3, 3, 3, 3, 3, 3, 2}},
+                                         std::pair{25, std::vector{4, 3, 3, 3, 3, 3, 3, 3}}}) {
+        record["model"]["layers"] = layers;
+        EXPECT_EQ(
+            scenario_of_record(
+                record, {"stages: as equal as whole layers go, embedding and "
+                         "head as one each where that is even"})["layout"]["layers_per_stage"],
+            stages);
+    }
+    record["model"]["layers"] = 24;
+    EXPECT_FALSE(scenario_of_record(record)["layout"].contains("layers_per_stage"));
+}
+
+// As all else, unless a stage has too few ranks for that; whole where they are many.
+TEST(Records, OfExpertsThatNobodySaysHowTheyAreCut) {
+    const std::string many = "experts: whole on a rank, as recipes have them where they are many";
+    for (const auto& [experts, parallel, cut, assumed] :
+         {std::tuple{16, 8, 4, std::vector<std::string>{}},
+          std::tuple{16, 16, 1, std::vector<std::string>{}},
+          std::tuple{32, 8, 1, std::vector<std::string>{many}}}) {
+        nlohmann::json record = first_record();
+        record["model"].update(nlohmann::json({{"experts", experts}, {"topk", 2}}));
+        record["layout"].update(nlohmann::json({{"tp", 4}, {"dp", 8}, {"ep", parallel}}));
+        EXPECT_EQ(scenario_of_record(record, assumed)["layout"]["expert_tensor_parallel"], cut)
+            << experts << ' ' << parallel;
+    }
+}
+
+TEST(Records, TheCapacityOfExpertsIsTaken) {
+    nlohmann::json record = deepseek_v3();
+    record["interconnect"] = "8x NDR 400 Gb/s InfiniBand";
+    record["layout"].update(
+        nlohmann::json({{"moe_capacity_factor", 1.25}, {"moe_grouped_gemm", true}}));
+    const nlohmann::json drops = {{"capacity_factor", 1.25}, {"capacity_of", "rank"}};
+    EXPECT_EQ(scenario_of_record(record)["training"]["routing"], drops);
+    record["layout"]["moe_pad_to_capacity"] = true;
+    EXPECT_EQ(scenario_of_record(record)["training"]["routing"]["pad_to_capacity"], true);
+}
+
 // The vocabulary of published records: each value is translated or is skipped with a reason of its
 // own, and none is passed over.
 struct Spelling {

@@ -78,7 +78,7 @@ TEST(Nemo, WhatChangesTheModelIsMarked) {
     const std::pair<const char*, const char*> all[] = {
         {", moe_router_topk: 2", "model.moe_router_topk"},
         {", num_moe_experts: 8, moe_new_thing: 2", "model.moe_new_thing"},
-        {", position_embedding_type: alibi", "model.position_embedding_type"},
+        {", position_embedding_type: kerple", "model.position_embedding_type"},
         {", activation: geglu", "model.activation"},
         {", transformer_block_type: normformer", "model.transformer_block_type"},
         {", peft: {peft_scheme: ptuning}", "model.peft.peft_scheme"},
@@ -106,6 +106,13 @@ TEST(Nemo, EveryRowIsNamed) {
                         left(result.unsupported, key) != nullptr)
                 << key;
         }
+}
+
+TEST(Nemo, TakesALiBi) {
+    const Imported taken = imported(", position_embedding_type: alibi");
+    EXPECT_EQ(format_text(taken.errors), "");
+    EXPECT_EQ(at(taken, "model.position_embedding_type"), "\"alibi\"");
+    EXPECT_EQ(at(taken, "model.rotary_base"), "-");
 }
 
 TEST(Nemo, WhatIsNotSettledIsAnError) {

@@ -224,6 +224,13 @@ TEST(Families, MegatronHasItsDefaults) {
     EXPECT_TRUE(gpt.mlp().bias);
     EXPECT_EQ(gpt.mlp().activation, Activation::gelu);
     EXPECT_EQ(gpt.hidden_dropout, 0.1);
+    const Model slopes = scenario_with(R"({"model_type": "megatron",
+        "position_embedding_type": "alibi", )" +
+                                       sizes + "}")
+                             .model;
+    EXPECT_TRUE(slopes.attention().alibi);
+    EXPECT_EQ(slopes.attention().rotary_dim, 0);
+    EXPECT_EQ(slopes.position_rows(), 0);  // no table
     const Model swiglu =
         scenario_with(R"({"model_type": "megatron", "swiglu": true, )" + sizes + "}").model;
     EXPECT_EQ(swiglu.mlp().ffn_hidden, 2048);  // 8/3 × 768, a whole multiple of 64

@@ -55,5 +55,23 @@ TEST(Framework, ChecksConstantsOfOtherDevicesToo) {
     EXPECT_EQ(fault(R"([{"devices": ["x"], "value": 1}])").substr(0, at.size() + 2), at + "/0");
 }
 
+// Megatron-DeepSpeed of 2021 ran on A100; what runs on devices of later years has fused attention.
+TEST(Framework, OfShippedPresetsAttentionIsOfTheDevicesTime) {
+    const std::string library = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+    const auto kernel = [&](const std::string& cluster) {
+        const ReadResult read = read_scenario_text(
+            R"({"model": "models/llama2-7b.json", "cluster": "clusters/)" + cluster + R"(.json",
+                "layout": {"global_batch_size": 18432},
+                "training": {"sequence_length": 2048, "framework": "megatron-deepspeed"}})",
+            "run.json", "", {}, library);
+        EXPECT_TRUE(read.scenario) << format_text(read.errors);
+        return read.scenario->training.framework.attention_kernel;
+    };
+    for (const char* cluster : {"a100-80gb-sxm-1024", "aurora-max1550-768"})
+        EXPECT_EQ(kernel(cluster), AttentionKernel::unfused) << cluster;
+    for (const char* cluster : {"h100-sxm-64", "gaudi2-8"})
+        EXPECT_EQ(kernel(cluster), AttentionKernel::flash) << cluster;
+}
+
 }  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::plan
