@@ -316,7 +316,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     std::vector<CollectiveTable> tables_of_kinds;
     for (std::size_t kind = 0; kind <= cluster.kind_of_device(plan.mesh.ranks() - 1); ++kind) {
         const Profile& of_kind = profile.of_kind(kind);
-        kernels.emplace_back(of_kind, framework, ranks_of_node(plan.mesh, cluster), machines);
+        kernels.emplace_back(of_kind, framework, ranks_of_node(plan.mesh, cluster), machines,
+                             scenario.training.sequence_length / scenario.layout.context_parallel);
         if (parts == nullptr) tables_of_kinds.push_back(collectives_of(of_kind, plan.mesh));
     }
     std::optional<MixedNetwork> made;

@@ -37,8 +37,8 @@ Keys<Framework> kernels_and_types() {
             "operations add its biases and weigh activations without a gate"),
         choice<&Framework::permute_kernel>(
             "permute_kernel",
-            "Tokens' rows are copied by expert, and summed, by a kernel each, or by the indexing "
-            "operations of PyTorch"),
+            "Tokens' rows are copied by expert, and summed, by a kernel each, by the indexing "
+            "operations of PyTorch, or, where experts have a capacity, by products with masks"),
         choice<&Framework::count_readings>(
             "count_readings",
             "The host waits to read how many rows came to experts: never, once a forward pass, or "

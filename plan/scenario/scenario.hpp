@@ -59,7 +59,7 @@ enum class ActivationKernel : std::uint8_t { own, epilogue };
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
 enum class ExpertBiases : std::uint8_t { kernels, split };
-enum class PermuteKernel : std::uint8_t { fused, indexed };
+enum class PermuteKernel : std::uint8_t { fused, indexed, masked };
 enum class CountReadings : std::uint8_t { none, each_pass, each_product };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
@@ -499,7 +499,8 @@ struct Framework {
     // gate weighed, for which they are kept.
     ExpertBiases expert_biases = ExpertBiases::kernels;
     // indexed: what copies tokens' rows by expert, and sums them, are PyTorch's indexing
-    // operations, whose scatters add by atomics.
+    // operations, whose scatters add by atomics. masked: where experts have a capacity, products of
+    // each sequence's tokens by masks that say whose row goes where.
     PermuteKernel permute_kernel = PermuteKernel::fused;
     // When the host waits for the device to read how many rows came to experts, which sizes what it
     // launches next: never (kernels read it themselves), once a forward pass, or before each

@@ -86,7 +86,7 @@ struct Spelling<ExpertBiases> {
 };
 template <>
 struct Spelling<PermuteKernel> {
-    static constexpr std::array<std::string_view, 2> names = {"fused", "indexed"};
+    static constexpr std::array<std::string_view, 3> names = {"fused", "indexed", "masked"};
 };
 template <>
 struct Spelling<CountReadings> {

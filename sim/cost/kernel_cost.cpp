@@ -92,12 +92,13 @@ std::string_view name(CostFamily family) {
 }
 
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
-                       std::int64_t ranks_of_machine, std::int64_t machines)
+                       std::int64_t ranks_of_machine, std::int64_t machines, std::int64_t sequence)
     : profile_(profile),
       attention_factor_(framework.attention_factor),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
       split_biases_(framework.expert_biases == plan::ExpertBiases::split),
-      indexed_rows_(framework.permute_kernel == plan::PermuteKernel::indexed),
+      permute_kernel_(framework.permute_kernel),
+      sequence_(to_double(sequence)),
       memory_factor_(framework.memory_kernel_factor),
       column_cast_factor_(framework.column_cast_factor),
       stretch_(profile.stretch_of(ranks_of_machine) * framework.kernel_factor *
@@ -512,11 +513,40 @@ double copied_numbers(const plan::Op& op) {
     return of(op.as<plan::Unpermute>(), op.as<plan::Unpermute>().split);
 }
 
+// MaxText's rows for experts with a capacity (AI-Hypercomputer/maxtext, MaxText/layers/moe.py,
+// dense_matmul: einsums BSM,BSEC -> EBCM and EBCM,BSEC -> BSM): of each sequence a product of its
+// tokens by a mask of all rows that its experts have room for. Backward gives tokens and rows a
+// gradient, and the masks of the sum, which hold the weights.
+Price KernelCost::price_masked_rows(const plan::Op& op) const {
+    const bool copies = op.is<plan::Permute>();
+    const double tokens =
+        to_double(copies ? op.as<plan::Permute>().rows : op.as<plan::Unpermute>().rows);
+    const double rows =
+        copies ? to_double(op.as<plan::Permute>().copy_room())
+               : to_double(op.as<plan::Unpermute>().copy_room() / op.as<plan::Unpermute>().split);
+    const double width =
+        to_double(copies ? op.as<plan::Permute>().width : op.as<plan::Unpermute>().width);
+    const double sequences = std::max(1.0, tokens / sequence_);
+    const GemmCurve& curve = gemm_curve(op.dtype);
+    const GemmShape shape{rows / sequences, width, tokens / sequences, {}};
+    const bool gradient_of_sum = copies && op.reads.size() <= 2;
+    Price price;
+    price.family = CostFamily::batched_gemm;
+    price.seconds =
+        sequences * (gradient_of_sum ? 2 : 1) * gemm_seconds(curve, shape, element_bytes(op.dtype));
+    price.relative_sd = curve.relative_sd;
+    return price;
+}
+
 // Rows carry their weights out: what copies without weights is a gradient, and so is what has
 // those of weights back.
 Price KernelCost::price_permutation(const plan::Block& block, const plan::Op& op) const {
     Price price = price_memory(block, op, profile_.memory.t0_us.value);
-    if (!indexed_rows_) return price;
+    const bool has_capacity = op.is<plan::Permute>() ? op.as<plan::Permute>().capacity > 0
+                                                     : op.as<plan::Unpermute>().capacity > 0;
+    if (permute_kernel_ == plan::PermuteKernel::masked && has_capacity)
+        return price_masked_rows(op);
+    if (permute_kernel_ != plan::PermuteKernel::indexed) return price;
     constexpr IndexedBytes kBytes;
     const bool weights = op.reads.size() > 2;
     double bytes = weights ? kBytes.permute_gradient : kBytes.sum;

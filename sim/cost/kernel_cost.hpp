@@ -42,8 +42,9 @@ class KernelCost {
     // Of kernels that take the profile's times × the stack's factors, where so many ranks of a
     // machine are busy, and so many machines wait for each other. `profile` must outlive the
     // object.
+    // `sequence`: tokens that a rank has of one, which masks of rows are of.
     KernelCost(const Profile& profile, const plan::Framework& framework,
-               std::int64_t ranks_of_machine, std::int64_t machines = 1);
+               std::int64_t ranks_of_machine, std::int64_t machines = 1, std::int64_t sequence = 1);
     explicit KernelCost(const Profile& profile) : KernelCost(profile, {}, 1) {}
 
     // `op` is one of `block` and no communication (checked). `load`: of rows that come to experts
@@ -70,6 +71,7 @@ class KernelCost {
     Price price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
                                double load) const;
     Price price_permutation(const plan::Block& block, const plan::Op& op) const;
+    Price price_masked_rows(const plan::Op& op) const;
     Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
                          double load) const;
 
@@ -77,7 +79,8 @@ class KernelCost {
     double attention_factor_;
     bool composed_norms_;
     bool split_biases_;
-    bool indexed_rows_;
+    plan::PermuteKernel permute_kernel_;
+    double sequence_;
     double memory_factor_;
     double column_cast_factor_;
     double stretch_;

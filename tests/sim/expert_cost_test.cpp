@@ -303,6 +303,39 @@ TEST(ExpertCost, RowsByIndexTakeWhatTheyWereTimedAt) {
     }
 }
 
+// Of four sequences of 1,024 tokens, of which each chooses two of eight experts: a rank's rows have
+// room for 1.25 of those that come in the mean, 2,560 of a sequence, and each sequence's mask is a
+// product of its own. Without a capacity there are no masks.
+TEST(ExpertCost, RowsByMasksAreProductsOfEachSequence) {
+    const theory::Sets layout = {"layout.data_parallel=2", "layout.expert_parallel=2",
+                                 "layout.micro_batch_size=4"};
+    theory::Sets drops = layout;
+    drops.insert(drops.end(),
+                 {"training.routing.capacity_factor=1.25", "training.routing.capacity_of=rank",
+                  "training.routing.pad_to_capacity=true"});
+    const Profile profile = parse_profile(tiny_profile_text(), "tiny.json");
+    plan::Framework masked;
+    masked.permute_kernel = plan::PermuteKernel::masked;
+    const KernelCost fused(profile), masks(profile, masked, 1, 1, 1024);
+    const double product =
+        gemm_seconds(*profile.gemm_curve(plan::DType::bf16), {1.25 * 2 * 1024, 1024, 1024, {}}, 2);
+    int found = 0;
+    for (const auto& [sets, has_masks] : {std::pair{drops, true}, std::pair{layout, false}}) {
+        const plan::Plan plan = theory::plan_of(sets, kMoe);
+        for (const plan::Block& of : plan.blocks)
+            for (const plan::Op& op : of.ops) {
+                if (!op.is<plan::Permute>() && !op.is<plan::Unpermute>()) continue;
+                ++found;
+                const bool backward = of.name.find("backward") != std::string::npos;
+                const double products = 4 * (op.is<plan::Permute>() && backward ? 2 : 1);
+                EXPECT_DOUBLE_EQ(masks.price(of, op, 1).seconds,
+                                 has_masks ? products * product : fused.price(of, op, 1).seconds)
+                    << of.name << ' ' << op.label;
+            }
+    }
+    EXPECT_EQ(found, 8);
+}
+
 // An exchange that hides: what was exposed of it is less, the kernels and what is sent are the
 // same, and no step is longer for it but by the pass that goes ahead.
 TEST(ExpertCost, ExchangesHideBesideAnotherMicroBatch) {
