@@ -20,6 +20,7 @@ using nlohmann::json;
 
 // Keys that the translation itself reads. Any other that a record states must be known to a rule
 // that holds, or to the rules' list of keys without effect on a step.
+constexpr std::int64_t kUsualDevicesOfNode = 8;
 constexpr std::array kModelKeys = {
     "hidden",
     "layers",
@@ -144,7 +145,8 @@ json usual_fabric(const json& record, const json& rules, Translation& translatio
     const json* usual = asked.first("interconnects");
     const std::string stated = shown(record.value("interconnect", json()));
     if (usual == nullptr) throw Skip(fmt::format("no rule knows the interconnect \"{}\"", stated));
-    const std::optional<Fabric> read = read_fabric(stated, record.at("gpus_per_node"));
+    const std::optional<Fabric> read =
+        read_fabric(stated, record.value("gpus_per_node", kUsualDevicesOfNode));
     json wiring = *usual;
     if (read) {
         wiring["cluster"]["inter_node"].merge_patch({{"kind", read->kind},
@@ -166,13 +168,20 @@ json usual_fabric(const json& record, const json& rules, Translation& translatio
     return wiring;
 }
 
+// Devices of a node; of one that nobody describes eight, or all of a smaller run.
+std::int64_t devices_of_node(const json& record, std::int64_t gpus, Translation& translation) {
+    if (states(record, "gpus_per_node")) return whole(record, "gpus_per_node", "record");
+    if (gpus > kUsualDevicesOfNode) translation.assumed.emplace_back("nodes: of eight GPUs");
+    return std::min(gpus, kUsualDevicesOfNode);
+}
+
 json cluster_part(const json& record, const json& rules, RecordRules& asked, std::int64_t gpus,
                   Translation& translation) {
     const std::string gpu = record.value("gpu", "not stated");
     const auto device = rules.at("devices").find(gpu);
     if (device == rules.at("devices").end()) throw Skip("no profile for gpu " + gpu);
     if (device->contains("skip")) throw Skip(device->at("skip").get<std::string>());
-    std::int64_t per_node = whole(record, "gpus_per_node", "record");
+    std::int64_t per_node = devices_of_node(record, gpus, translation);
     json cluster = {{"intra_node", device->at("intra_node")}};
     const auto torus = device->find("torus");
     const json* wiring = asked.first("interconnects");

@@ -102,11 +102,12 @@ bool states(const json& object, const char* key) {
 std::int64_t whole(const json& object, const char* key, const char* of) {
     if (!states(object, key)) throw Skip(fmt::format("{}.{} is not stated", of, key));
     const json& value = object.at(key);
-    // 1.0 is a whole number, too.
-    const double number = value.is_number() ? value.get<double>() : 0;
+    // 1.0 is a whole number, too, and so is one that is written as text.
+    double number = value.is_number() ? value.get<double>() : 0;
+    if (value.is_string()) number = number_in(value.get<std::string>(), 1000).value_or(0);
     if (number < 1 || number > 9'007'199'254'740'992 || number != std::floor(number))
         throw Skip(fmt::format("{}.{} is {}", of, key, value.dump()));
-    return value.get<std::int64_t>();
+    return static_cast<std::int64_t>(number);
 }
 
 std::int64_t whole_or(const json& object, const char* key, const char* of, std::int64_t otherwise) {

@@ -225,7 +225,6 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/precision", "fp6", "precision fp6 is not modelled"},
         {"/layout/async_checkpoint", true, "layout.async_checkpoint = true is not modelled"},
         {"/layout/dp", 31, "31 but the run had 32 GPUs"},
-        {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
         {"/model/experts", 8, "model.topk is not stated"},
         {"/model/name", "gpt3_modelopt_distill_resume", "distillation"},
         {"/arguments/tp-2d", true, "tensor parallelism over two axes"},
@@ -382,11 +381,27 @@ TEST(Records, MicroBatchesFollowFromTheirNumber) {
         EXPECT_EQ(translate(counted, rules(), Fitted::all_sources).why,
                   "a batch of 512 is no multiple of 96 micro-batches");
     }
-    record["layout"].update(nlohmann::json({{"pp", 2}, {"dp", 16}, {"schedule", "1f1b"}}));
+    EXPECT_EQ(
+        scenario_of_record(
+            record,
+            {"micro-batch: the batch of a rank at once, without a pipeline"})["layout"]
+                                                                             ["micro_batch_size"],
+        512 / 32);
+    record["layout"].update(nlohmann::json({{"pp", 2}, {"dp", 16}, {"schedule", "not stated"}}));
     EXPECT_EQ(scenario_of_record(
-                  record, {"micro-batch: of one sequence, as in most pipelines of large models"})
+                  record, {"schedule: 1f1b",
+                           "micro-batch: of one sequence, as in most pipelines of large models"})
                   ["layout"]["micro_batch_size"],
               1);
+}
+
+TEST(Records, OfNodesThatNobodyDescribesEightGpusAreTaken) {
+    nlohmann::json record = first_record();
+    record.erase("gpus_per_node");
+    EXPECT_EQ(scenario_of_record(record, {"nodes: of eight GPUs"})["cluster"]["devices_per_node"],
+              8);
+    record["gpus"] = record["layout"]["dp"] = 4;
+    EXPECT_EQ(scenario_of_record(record)["cluster"]["devices_per_node"], 4);
 }
 
 // 22 layers, an embedding and a head are three for each of eight stages; 25 layers are one more
@@ -455,8 +470,8 @@ const Spelling kSpellings[] = {
       "gaudi2",        "gaudi3",        "max1550-tile"},
      {"gaudi1", "abacus"}},
     {"/layout/schedule",
-     {"1f1b", "interleaved", "zb-1p", "zb-2p", "v-half"},
-     {"dualpipe", "not_stated"},
+     {"1f1b", "interleaved", "zb-1p", "zb-2p", "v-half", "not_stated"},
+     {"dualpipe"},
      R"({"layout": {"pp": 2, "dp": 4, "vpp": 2}})"},
     {"/layout/schedule", {"none"}, {}},
     {"/layout/recompute",
