@@ -20,7 +20,6 @@ using nlohmann::json;
 
 // Keys that the translation itself reads. Any other that a record states must be known to a rule
 // that holds, or to the rules' list of keys without effect on a step.
-constexpr std::int64_t kUsualDevicesOfNode = 8;
 constexpr std::array kModelKeys = {
     "hidden",
     "layers",
@@ -138,15 +137,15 @@ bool says_interconnect(const json& record) {
 }
 
 // What cluster nodes of this GPU usually have between them, where the record states no more of it.
-json usual_fabric(const json& record, const json& rules, Translation& translation) {
+json usual_fabric(const json& record, const json& rules, std::int64_t per_node,
+                  Translation& translation) {
     json unsaid = record;
     unsaid.erase("interconnect");
     RecordRules asked(rules, unsaid);
     const json* usual = asked.first("interconnects");
     const std::string stated = shown(record.value("interconnect", json()));
     if (usual == nullptr) throw Skip(fmt::format("no rule knows the interconnect \"{}\"", stated));
-    const std::optional<Fabric> read =
-        read_fabric(stated, record.value("gpus_per_node", kUsualDevicesOfNode));
+    const std::optional<Fabric> read = read_fabric(stated, per_node);
     json wiring = *usual;
     if (read) {
         wiring["cluster"]["inter_node"].merge_patch({{"kind", read->kind},
@@ -170,9 +169,10 @@ json usual_fabric(const json& record, const json& rules, Translation& translatio
 
 // Devices of a node; of one that nobody describes eight, or all of a smaller run.
 std::int64_t devices_of_node(const json& record, std::int64_t gpus, Translation& translation) {
+    constexpr std::int64_t kUsual = 8;
     if (states(record, "gpus_per_node")) return whole(record, "gpus_per_node", "record");
-    if (gpus > kUsualDevicesOfNode) translation.assumed.emplace_back("nodes: of eight GPUs");
-    return std::min(gpus, kUsualDevicesOfNode);
+    if (gpus > kUsual) translation.assumed.emplace_back("nodes: of eight GPUs");
+    return std::min(gpus, kUsual);
 }
 
 json cluster_part(const json& record, const json& rules, RecordRules& asked, std::int64_t gpus,
@@ -189,7 +189,7 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
     // Within one node, or one domain of several, there is no network to know.
     const bool one_domain = wiring != nullptr && wiring->value("nvlink_domain", 0) >= gpus;
     if ((wiring == nullptr || !says_interconnect(record)) && gpus > per_node && !one_domain) {
-        usual = usual_fabric(record, rules, translation);
+        usual = usual_fabric(record, rules, per_node, translation);
         wiring = &usual;
     }
     if (wiring != nullptr) cluster.merge_patch(wiring->at("cluster"));

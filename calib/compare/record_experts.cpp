@@ -63,13 +63,13 @@ void add_experts(const json& m, json& part) {
 void add_expert_degrees(const json& l, json& layout) {
     const std::int64_t parallel = whole_or(l, "ep", "layout", 1);
     layout["expert_parallel"] = parallel;
-    // Where it is not said, Megatron Core cuts experts as it does all else, if they then fit into
-    // a stage.
-    const std::int64_t tensor = layout.at("tensor_parallel");
-    const std::int64_t of_stage = tensor * layout.at("context_parallel").get<std::int64_t>() *
-                                  layout.at("data_parallel").get<std::int64_t>();
-    const bool fits = of_stage % (parallel * tensor) == 0;
-    layout["expert_tensor_parallel"] = whole_or(l, "etp", "layout", fits ? tensor : 1);
+    // Where it is not said, Megatron Core cuts experts as it does all else, if the other ranks of a
+    // stage can then share them out.
+    const std::int64_t others = layout.at("context_parallel").get<std::int64_t>() *
+                                layout.at("data_parallel").get<std::int64_t>();
+    const std::int64_t usual =
+        others % parallel == 0 ? layout.at("tensor_parallel").get<std::int64_t>() : 1;
+    layout["expert_tensor_parallel"] = whole_or(l, "etp", "layout", usual);
     // Stacks that know how many rows come before they allocate have room for these.
     layout["expert_row_bound"] = 1;
     // Megatron Core shares out the tokens wherever experts are beside tensor-parallel ranks.

@@ -43,15 +43,16 @@ std::int64_t global_batch_of(const json& l, std::int64_t micro_batch, std::int64
 // A number; or "all at once": no gradient is accumulated, as compilers of whole steps have it; or
 // what follows from how many there are.
 std::int64_t micro_batch_of(const json& l, std::int64_t data) {
-    std::int64_t parts = data;
+    std::int64_t count = 1;
     if (l.value("micro_batch", json()) != "all at once") {
-        const char* count = states(l, "grad_accum") ? "grad_accum" : "num_microbatches";
-        if (states(l, "micro_batch") || !states(l, count)) return whole(l, "micro_batch", "layout");
-        parts *= whole(l, count, "layout");
+        const char* key = states(l, "grad_accum") ? "grad_accum" : "num_microbatches";
+        if (states(l, "micro_batch") || !states(l, key)) return whole(l, "micro_batch", "layout");
+        count = whole(l, key, "layout");
     }
     const std::int64_t batch = whole(l, "global_batch", "layout");
-    if (batch % parts == 0) return batch / parts;
-    throw Skip(fmt::format("a batch of {} is no multiple of {} micro-batches", batch, parts));
+    if (batch % data == 0 && batch / data % count == 0) return batch / data / count;
+    throw Skip(fmt::format("a batch of {} does not part into {} micro-batches of {} ranks", batch,
+                           count, data));
 }
 
 // Layers of each of `chunks` where embedding and head count as a layer each on theirs.

@@ -490,6 +490,8 @@ Price KernelCost::price_biased_experts(const plan::Block& block, const plan::Op&
     return price;
 }
 
+namespace {
+
 // Megatron Core's functions without --moe-permute-fusion (index_select; index_copy_, times weights,
 // sum) on 8,192 tokens of 4,096 bf16 and fp16 numbers, 8 copies each: 0.44 ms, its gradient 2.30;
 // 2.99, its gradient 5.65 (DeepLink-org/DLBlas pull request 66). The fused kernels there reach 2.2
@@ -503,37 +505,44 @@ struct IndexedBytes {
     double sum = 30, sum_gradient = 56;
 };
 
-// Of a row's copies in all: those that come from each rank of a split are summed before.
-double copied_numbers(const plan::Op& op) {
-    const auto of = [](const auto& made, std::int64_t split) {
-        const std::int64_t copies = made.copies > 0 ? made.copies : made.copy_room();
-        return to_double(copies / split) * to_double(made.width);
+// What permute and unpermute have in common. Of what comes from each rank of a split the sum is
+// made before.
+struct PermutedRows {
+    double tokens = 0, width = 0;
+    double room = 0, expected = 0;  // rows that experts take
+    bool has_capacity = false, has_weights = false, copies = false;
+};
+
+PermutedRows permuted_rows(const plan::Op& op) {
+    const auto of = [&](const auto& made, std::int64_t split, bool copies) {
+        const std::int64_t expected = made.copies > 0 ? made.copies : made.copy_room();
+        return PermutedRows{to_double(made.rows),
+                            to_double(made.width),
+                            to_double(made.copy_room() / split),
+                            to_double(expected / split),
+                            made.capacity > 0,
+                            op.reads.size() > 2,
+                            copies};
     };
-    if (op.is<plan::Permute>()) return of(op.as<plan::Permute>(), 1);
-    return of(op.as<plan::Unpermute>(), op.as<plan::Unpermute>().split);
+    if (op.is<plan::Permute>()) return of(op.as<plan::Permute>(), 1, true);
+    return of(op.as<plan::Unpermute>(), op.as<plan::Unpermute>().split, false);
 }
+
+}  // namespace
 
 // MaxText's rows for experts with a capacity (AI-Hypercomputer/maxtext, MaxText/layers/moe.py,
 // dense_matmul: einsums BSM,BSEC -> EBCM and EBCM,BSEC -> BSM): of each sequence a product of its
 // tokens by a mask of all rows that its experts have room for. Backward gives tokens and rows a
 // gradient, and the masks of the sum, which hold the weights.
 Price KernelCost::price_masked_rows(const plan::Op& op) const {
-    const bool copies = op.is<plan::Permute>();
-    const double tokens =
-        to_double(copies ? op.as<plan::Permute>().rows : op.as<plan::Unpermute>().rows);
-    const double rows =
-        copies ? to_double(op.as<plan::Permute>().copy_room())
-               : to_double(op.as<plan::Unpermute>().copy_room() / op.as<plan::Unpermute>().split);
-    const double width =
-        to_double(copies ? op.as<plan::Permute>().width : op.as<plan::Unpermute>().width);
-    const double sequences = std::max(1.0, tokens / sequence_);
+    const PermutedRows rows = permuted_rows(op);
+    const double sequences = std::max(1.0, rows.tokens / sequence_);
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const GemmShape shape{rows / sequences, width, tokens / sequences, {}};
-    const bool gradient_of_sum = copies && op.reads.size() <= 2;
+    const GemmShape shape{rows.room / sequences, rows.width, rows.tokens / sequences, {}};
+    const double products = rows.copies && !rows.has_weights ? 2 : 1;
     Price price;
     price.family = CostFamily::batched_gemm;
-    price.seconds =
-        sequences * (gradient_of_sum ? 2 : 1) * gemm_seconds(curve, shape, element_bytes(op.dtype));
+    price.seconds = sequences * products * gemm_seconds(curve, shape, element_bytes(op.dtype));
     price.relative_sd = curve.relative_sd;
     return price;
 }
@@ -541,20 +550,18 @@ Price KernelCost::price_masked_rows(const plan::Op& op) const {
 // Rows carry their weights out: what copies without weights is a gradient, and so is what has
 // those of weights back.
 Price KernelCost::price_permutation(const plan::Block& block, const plan::Op& op) const {
-    Price price = price_memory(block, op, profile_.memory.t0_us.value);
-    const bool has_capacity = op.is<plan::Permute>() ? op.as<plan::Permute>().capacity > 0
-                                                     : op.as<plan::Unpermute>().capacity > 0;
-    if (permute_kernel_ == plan::PermuteKernel::masked && has_capacity)
+    const PermutedRows rows = permuted_rows(op);
+    if (permute_kernel_ == plan::PermuteKernel::masked && rows.has_capacity)
         return price_masked_rows(op);
+    const MemoryProfile& memory = profile_.memory;
+    Price price = price_memory(block, op, memory.t0_us.value);
     if (permute_kernel_ != plan::PermuteKernel::indexed) return price;
     constexpr IndexedBytes kBytes;
-    const bool weights = op.reads.size() > 2;
-    double bytes = weights ? kBytes.permute_gradient : kBytes.sum;
-    if (op.is<plan::Permute>()) bytes = weights ? kBytes.permute : kBytes.sum_gradient;
-    price.seconds = std::max(price.seconds, profile_.memory.t0_us.value * 1e-6 +
-                                                bytes * copied_numbers(op) /
-                                                    (profile_.memory.efficiency.value *
-                                                     profile_.hardware.memory_GBps.value * 1e9));
+    double bytes = rows.has_weights ? kBytes.permute_gradient : kBytes.sum;
+    if (rows.copies) bytes = rows.has_weights ? kBytes.permute : kBytes.sum_gradient;
+    const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
+    price.seconds = std::max(
+        price.seconds, memory.t0_us.value * 1e-6 + bytes * rows.expected * rows.width / bandwidth);
     return price;
 }
 

@@ -379,7 +379,7 @@ TEST(Records, MicroBatchesFollowFromTheirNumber) {
         EXPECT_EQ(scenario_of_record(counted)["layout"]["micro_batch_size"], 512 / 32 / 4);
         counted["layout"][count] = 3;
         EXPECT_EQ(translate(counted, rules(), Fitted::all_sources).why,
-                  "a batch of 512 is no multiple of 96 micro-batches");
+                  "a batch of 512 does not part into 3 micro-batches of 32 ranks");
     }
     EXPECT_EQ(
         scenario_of_record(
