@@ -172,6 +172,45 @@ TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
               static_cast<int>(4 * 512 * 2 / 3.0 / 64) * 64);
 }
 
+// FlashAttention 2 takes twice as long as the kernels that profiles of Hopper have, and no longer
+// than those that profiles of Ampere have.
+TEST(Words, OfAttentionSayWhatItTakes) {
+    json record = json_of("/published/megatron-2021.json").front();
+    record["layout"]["framework"] = "Megatron-LM core_v0.6.0";
+    const auto factor = [&](const char* gpu, const char* attention) {
+        record["gpu"] = gpu;
+        record["layout"]["attention"] = attention;
+        const Translation found = translate(record, rules(), Fitted::all_sources);
+        EXPECT_FALSE(found.scenario_json.empty()) << found.why;
+        return json::parse(found.scenario_json).at("training").value("attention_factor", 1.0);
+    };
+    for (const char* second : {"flash_attention2", "FlashAttention-2 (2.5.8)", "flash-attn 2"}) {
+        EXPECT_EQ(factor("h100-sxm", second), 2) << second;
+        EXPECT_EQ(factor("h800", second), 2) << second;
+        EXPECT_EQ(factor("a100-80gb-sxm", second), 1) << second;
+    }
+    EXPECT_EQ(factor("h100-sxm", "cudnn_flash_te"), 1);
+    EXPECT_EQ(factor("h100-sxm", "flash_attention"), 1);
+}
+
+// DeepSpeed of optimum-habana reduces gradients behind backward below ZeRO-3.
+TEST(Words, OfAStackSayWhatOverlaps) {
+    json record = json_of("/published/megatron-2021.json").front();
+    const auto overlaps = [&](const char* framework, int zero_stage) {
+        record["layout"]["framework"] = framework;
+        record["layout"]["zero_stage"] = zero_stage;
+        const Translation found = translate(record, rules(), Fitted::all_sources);
+        EXPECT_FALSE(found.scenario_json.empty()) << found.why;
+        return json::parse(found.scenario_json)
+            .at("training")
+            .value("overlap_gradient_reduce", true);
+    };
+    EXPECT_FALSE(overlaps("optimum-habana (HF Trainer, DeepSpeed)", 1));
+    EXPECT_FALSE(overlaps("optimum-habana (HF Trainer, DeepSpeed)", 2));
+    EXPECT_TRUE(overlaps("optimum-habana (HF Trainer, DeepSpeed)", 3));
+    EXPECT_TRUE(overlaps("optimum-habana (HF Trainer, DDP)", 1));
+}
+
 // --- a record as another author would have written it
 
 std::string loud(std::string text) {
