@@ -17,7 +17,7 @@ class Expansion {
     std::optional<std::string> run() {
         std::string all;
         while (!rest_.empty()) {
-            const std::optional<std::string_view> unit = next_unit();
+            const std::optional<std::string> unit = next_unit();
             const std::optional<std::size_t> times = unit ? next_count() : std::nullopt;
             if (!times || all.size() + unit->size() * *times > kLongest) return std::nullopt;
             for (std::size_t i = 0; i < *times; ++i)
@@ -27,12 +27,12 @@ class Expansion {
     }
 
   private:
-    // A letter, or what stands in parentheses.
-    std::optional<std::string_view> next_unit() {
-        if (rest_.front() != '(') return take(1);
+    // A letter, or what stands in parentheses, where letters may repeat, too.
+    std::optional<std::string> next_unit() {
+        if (rest_.front() != '(') return std::string(take(1));
         const std::size_t end = rest_.find(')');
         if (end == std::string_view::npos) return std::nullopt;
-        return take(end + 1).substr(1, end - 1);
+        return Expansion(take(end + 1).substr(1, end - 1)).run();
     }
 
     // 1 where none is said.

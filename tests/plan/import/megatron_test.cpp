@@ -96,6 +96,8 @@ TEST(Megatron, EachOptionBecomesItsKey) {
          "layout.layers_per_stage", "[1,3,3,3,3,3,3,3,3,3,3,1]"},
         {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*9|t*9|t*9|t*5L'",
          "layout.layers_per_stage", "[9,9,9,5]"},
+        {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*8|(t*11|)*2t*2L'",
+         "layout.layers_per_stage", "[8,11,11,2]"},
         {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*16|t*16||L'",
          "layout.schedule", "\"1f1b\""},
         {"--context-parallel-size 2", "layout.context_algorithm", "\"ring\""},
@@ -339,8 +341,8 @@ TEST(Megatron, HowRowsGoToExpertsIsTaken) {
 // The ends of a pipeline are where they are here.
 TEST(Megatron, StagesByLettersAreReadOrNamed) {
     const std::string base = std::string(kBase) + "--pipeline-model-parallel-size 2 ";
-    for (const char* text : {"t*16E|t*16L", "Et*16L|t*16", "Et*16|mt*16|L", "Et*16|(t*16L", "E",
-                             "Et*x|t*16L", "Eq*16|t*16L"}) {
+    for (const char* text : {"t*16E|t*16L", "Et*16L|t*16", "Et*16|mt*16|L", "Et*16|(t*16L",
+                             "Et|((t)*15|t)*16L", "E", "Et*x|t*16L", "Eq*16|t*16L"}) {
         const Imported result = imported(base + "--pipeline-model-parallel-layout '" + text + "'");
         EXPECT_EQ(errors(result), "") << text;
         ASSERT_NE(left(result.unsupported, "--pipeline-model-parallel-layout"), nullptr) << text;
