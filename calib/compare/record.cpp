@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "calib/compare/record_experts.hpp"
 #include "calib/compare/record_fabric.hpp"
@@ -238,31 +239,54 @@ json training_part(const json& layout, const json& rules, RecordRules& asked,
     return training;
 }
 
-// Facts that rules add to those of a record, before these are read.
-json with_facts(const json& record, const char* of, RecordRules& asked) {
+// Facts that rules add to those of a record, before these are read; their paths join `known`.
+json with_facts(const json& record, const char* of, RecordRules& asked,
+                std::set<std::string>& known) {
     json stated = record.at(of);
     for (auto it = stated.begin(); it != stated.end();)
         it = it->is_null() ? stated.erase(it) : std::next(it);
     for (const json* rule : asked.all("facts"))
         if (rule->contains(of))
-            for (const auto& [key, value] : rule->at(of).items())
+            for (const auto& [key, value] : rule->at(of).items()) {
                 stated[key] = value;
+                if (!value.is_null()) known.insert(fmt::format("/{}/{}", of, key));
+            }
     return stated;
 }
 
+// What a default says of facts that no rule knows; whether it says anything of such.
+bool take_default(const json& rule, const char* of, const std::set<std::string>& known,
+                  json& stated) {
+    if (!rule.contains(of)) return false;
+    bool taken = false;
+    for (const auto& [key, value] : rule.at(of).items()) {
+        if (known.count(fmt::format("/{}/{}", of, key)) > 0) continue;
+        stated[key] = value;
+        taken = true;
+    }
+    return taken;
+}
+
 // What stands for facts that the record leaves unsaid, named as defaults.
-void take_defaults(RecordRules& asked, json& model, json& layout, Translation& translation) {
+void take_defaults(RecordRules& asked, const std::set<std::string>& known, json& model,
+                   json& layout, Translation& translation) {
     for (const json* rule : asked.all("default_facts")) {
+        const bool of_model = take_default(*rule, "model", known, model);
+        const bool of_layout = take_default(*rule, "layout", known, layout);
+        const bool fills = rule->contains("model") || rule->contains("layout");
+        if (fills && !of_model && !of_layout) continue;
         translation.assumed.push_back(rule->at("what"));
         for (const json& other : rule->at("otherwise"))
             translation.otherwise.push_back(other.dump());
-        if (rule->contains("model")) model.update(rule->at("model"));
-        if (rule->contains("layout")) layout.update(rule->at("layout"));
     }
 }
 
-// Devices of the run: what its source counts as GPUs may hold several.
-std::int64_t devices_of(const json& record) {
+// Devices of the run: what its source counts as GPUs may hold several. Their number is what a rule
+// makes of other facts where it is not stated.
+std::int64_t devices_of(const json& record, RecordRules& asked, Translation& translation) {
+    if (!states(record, "gpus"))
+        if (const json* inferred = by_default("default_gpus", asked, translation))
+            return inferred->at("gpus").get<std::int64_t>();
     return whole(record, "gpus", "record") * whole_or(record, "devices_per_gpu", "record", 1);
 }
 
@@ -280,10 +304,12 @@ void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
 json scenario_of(const json& record, const json& rules, Fitted fitted, Translation& translation) {
     RecordRules asked(rules, record, fitted == Fitted::other_sources);
     asked.all("refused");
-    const std::int64_t gpus = devices_of(record);
-    json stated_model = with_facts(record, "model", asked);
-    json stated_layout = with_facts(record, "layout", asked);
-    take_defaults(asked, stated_model, stated_layout, translation);
+    const std::int64_t gpus = devices_of(record, asked, translation);
+    std::set<std::string> known;
+    json stated_model = with_facts(record, "model", asked, known);
+    json stated_layout = with_facts(record, "layout", asked, known);
+    take_defaults(asked, known, stated_model, stated_layout, translation);
+    take_stage_letters(record, stated_model, stated_layout);
     if (same_word(stated_layout.value("recompute", "not stated"), "not stated"))
         if (const json* usual = by_default("default_recomputations", asked, translation))
             stated_layout["recompute"] = usual->at("recompute");

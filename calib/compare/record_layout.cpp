@@ -6,6 +6,7 @@
 #include <map>
 
 #include "calib/compare/record_rules.hpp"
+#include "plan/scenario/import/stage_layout.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -195,7 +196,35 @@ void take_split(const json& l, std::int64_t layers, json& layout) {
         throw Skip(fmt::format("layers_per_stage = {} is not modelled", shown(split)));
 }
 
+// Megatron-LM's stages by letters, from a recipe or a test's arguments; null where it has none.
+json stage_letters(const json& record) {
+    struct Place {
+        const char *part, *key;
+    };
+    constexpr Place kPlaces[] = {{"arguments", "pipeline-model-parallel-layout"},
+                                 {"recipe", "pipeline_layout"}};
+    for (const Place& place : kPlaces) {
+        const json part = record.value(place.part, json());
+        if (part.is_object() && states(part, place.key)) return part.at(place.key);
+    }
+    return {};
+}
+
 }  // namespace
+
+void take_stage_letters(const json& record, const json& model, json& layout) {
+    const json letters = stage_letters(record);
+    if (letters.is_null()) return;
+    const auto read = letters.is_string()
+                          ? plan::imports::read_stage_layout(letters.get<std::string>())
+                          : std::nullopt;
+    const std::int64_t pipeline = whole(layout, "pp", "layout");
+    if (!read || static_cast<std::int64_t>(read->layers.size()) % pipeline != 0 ||
+        read->mtp_layers != model.value("mtp_layers", std::int64_t{0}))
+        throw Skip(fmt::format("stages {} are not read", shown(letters)));
+    layout["layers_per_stage"] = read->layers;
+    layout["vpp"] = static_cast<std::int64_t>(read->layers.size()) / pipeline;
+}
 
 json layout_part(const json& l, std::int64_t layers, std::int64_t gpus) {
     const Degrees d = degrees_of(l, gpus);

@@ -10,6 +10,9 @@
 // "bytes". "causes": why sources without what was fitted to them are met worse than others, by
 // source. "taken" maps paths to keys of a scenario which take the fact as it is.
 //
+// "memory_alone": runs whose step time says nothing of what is predicted, and "why"; their peak
+// does.
+//
 // The lists "default_…" are for facts that no rule knows: "what" is said of
 // the row, and what it could have been "otherwise", as patches of the scenario, widens its
 // interval.

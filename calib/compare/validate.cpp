@@ -15,6 +15,7 @@
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/record_memory.hpp"
+#include "calib/compare/record_rules.hpp"
 #include "calib/compare/record_words.hpp"
 #include "calib/compare/stack_population.hpp"
 #include "plan/scenario/files.hpp"
@@ -48,7 +49,9 @@ std::string group_of(const std::string& source) {
     return source.substr(0, end);
 }
 
+// None of a run whose source does not say on how many GPUs it was.
 std::optional<double> baseline_s(const json& record, double model_flops, const json& baseline) {
+    if (!states(record, "gpus")) return std::nullopt;
     const std::string gpu = record.value("gpu", "");
     const std::string precision = record.at("layout").value("precision", "");
     const json& rates = baseline.at("rates");
@@ -103,7 +106,8 @@ sim::Profile patched_profile(const std::string& path, const std::string& patch) 
 // Model, software and cluster, which runs that compete have in common.
 std::string contest_of(const json& record, const Translation& translation) {
     const json& model = record.at("model");
-    if (translation.global_batch <= 0 || !model.contains("seq_len")) return "";
+    if (translation.global_batch <= 0 || !model.contains("seq_len") || !states(record, "gpus"))
+        return "";
     return fmt::format(
         "{}, {} layers of {}, {} tokens, {} {}, {}, {}", model.value("name", "model"),
         model.value("layers", json()).dump(), model.value("hidden", json()).dump(),
@@ -156,11 +160,15 @@ class Validator {
         const std::string kind = record.value("kind", "");
         if (kind != "run" && kind != "oom" && kind != "memory")
             return skipped("a record of kind " + kind);
-        const std::optional<double> time =
-            kind == "run" ? measured_step_s(record) : std::optional<double>();
+        const json* const memory_alone = RecordRules(rules_, record).first("memory_alone");
+        const std::optional<double> time = kind == "run" && memory_alone == nullptr
+                                               ? measured_step_s(record)
+                                               : std::optional<double>();
         const std::optional<double> peak =
             kind == "oom" ? std::optional<double>() : measured_peak(record, rules_);
-        if (kind != "oom" && !time && !peak) return skipped("neither a step time nor a peak");
+        if (kind != "oom" && !time && !peak)
+            return skipped(memory_alone == nullptr ? "neither a step time nor a peak"
+                                                   : memory_alone->at("why").get<std::string>());
         Translation translation = translate(record, rules_, fitted_);
         if (translation.scenario_json.empty()) return skipped(translation.why);
         std::string scenario_json = translation.scenario_json;
