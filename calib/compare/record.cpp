@@ -290,6 +290,18 @@ std::int64_t devices_of(const json& record, RecordRules& asked, Translation& tra
     return whole(record, "gpus", "record") * whole_or(record, "devices_per_gpu", "record", 1);
 }
 
+// Attention by single operations that multiplies into a buffer which stays from layer to layer: a
+// 16-bit score of each pair of positions, beside the workspaces of products.
+void keep_scores(const RecordModel& model, json& scenario) {
+    const json& layout = scenario.at("layout");
+    const std::int64_t sequences = layout.at("micro_batch_size"),
+                       ranks = layout.at("tensor_parallel");
+    const auto scores =
+        static_cast<double>(sequences * (model.heads / ranks) * model.sequence * model.sequence);
+    json& workspace = scenario.at("training").at("workspace_mb");
+    workspace = workspace.get<double>() + 2e-6 * scores;
+}
+
 void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
     json patch = json::object();
     for (const json* rule : asked.all("left_out")) {
@@ -334,6 +346,7 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     for (const json* flag : asked.all("flags"))
         for (const char* part : {"model", "layout", "cluster", "training"})
             if (flag->contains(part)) scenario[part].merge_patch(flag->at(part));
+    if (asked.first("kept_scores") != nullptr) keep_scores(translation.model, scenario);
     for (const auto& [path, key] : rules.at("taken").items())
         if (const json* fact = asked.fact(path))
             scenario[json::json_pointer(key.get<std::string>())] = *fact;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "calib/compare/record_rules.hpp"
 #include "plan/scenario/import/stage_layout.hpp"
@@ -218,12 +219,19 @@ void take_stage_letters(const json& record, const json& model, json& layout) {
     const auto read = letters.is_string()
                           ? plan::imports::read_stage_layout(letters.get<std::string>())
                           : std::nullopt;
-    const std::int64_t pipeline = whole(layout, "pp", "layout");
-    if (!read || static_cast<std::int64_t>(read->layers.size()) % pipeline != 0 ||
-        read->mtp_layers != model.value("mtp_layers", std::int64_t{0}))
-        throw Skip(fmt::format("stages {} are not read", shown(letters)));
+    if (!read) throw Skip(fmt::format("stages {} are not read", shown(letters)));
+    const auto stages = static_cast<std::int64_t>(read->layers.size());
+    const std::int64_t pipeline = whole(layout, "pp", "layout"),
+                       layers = whole(model, "layers", "model"),
+                       further = model.value("mtp_layers", std::int64_t{0}),
+                       held = std::accumulate(read->layers.begin(), read->layers.end(),
+                                              std::int64_t{0});
+    if (stages % pipeline != 0 || held != layers || read->mtp_layers != further)
+        throw Skip(fmt::format(
+            "stages {} are {} of {} layers and {} for further tokens: {}, {} and {} are stated",
+            shown(letters), stages, held, read->mtp_layers, pipeline, layers, further));
     layout["layers_per_stage"] = read->layers;
-    layout["vpp"] = static_cast<std::int64_t>(read->layers.size()) / pipeline;
+    layout["vpp"] = stages / pipeline;
 }
 
 json layout_part(const json& l, std::int64_t layers, std::int64_t gpus) {

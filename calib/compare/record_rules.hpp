@@ -13,6 +13,8 @@
 // "memory_alone": runs whose step time says nothing of what is predicted, and "why"; their peak
 // does.
 //
+// "kept_scores": stacks whose attention's scores have a buffer of their own, which stays.
+//
 // The lists "default_…" are for facts that no rule knows: "what" is said of
 // the row, and what it could have been "otherwise", as patches of the scenario, widens its
 // interval.

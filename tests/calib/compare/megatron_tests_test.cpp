@@ -141,6 +141,41 @@ TEST(MegatronTests, OldContainersHaveAnotherGroupedMlp) {
                 4 * 4 * 1048576 / 1e6, 0.1);
 }
 
+// Megatron Core's own attention multiplies into a buffer that stays: of four sequences of 1,024
+// tokens, with four of eight heads on a rank, in 16 bits.
+TEST(MegatronTests, OwnLayersKeepABufferOfScores) {
+    json record = record_of("moe/gpt3_mcore_tp2_pp1", "dev_dgx_a100");
+    record["arguments"].erase("moe-grouped-gemm");
+    const json theirs = scenario_of(record)["training"];
+    record["layout"]["transformer_impl"] = "local";
+    const json own = scenario_of(record)["training"];
+    EXPECT_EQ(own["attention_kernel"], "unfused");
+    EXPECT_NEAR(own["workspace_mb"].get<double>() - theirs["workspace_mb"].get<double>(),
+                2e-6 * 4 * (8 / 2) * 1024 * 1024, 1e-6);
+}
+
+// Workspaces for cuBLAS are 32 MiB each, of the forward and of the autograd thread, where
+// CUBLAS_WORKSPACE_CONFIG says :4096:8, and on Blackwell without it from PyTorch's pull request
+// 175344 on; else 8 MiB and 128 KiB (aten/src/ATen/cuda/CublasHandlePool.cpp).
+TEST(MegatronTests, WorkspacesAreThoseOfTheirTime) {
+    constexpr double more = 2 * (32 * 1048576.0 - (2 * 4096 + 16 * 8) * 1024) / 1e6;
+    const auto workspace = [](const char* test, const char* gpu) {
+        json record = record_of(test, "dev");
+        record["arguments"].erase("moe-grouped-gemm");
+        record["layout"]["deterministic"] = false;
+        record["gpu"] = gpu;
+        return scenario_of(record)["training"]["workspace_mb"].get<double>();
+    };
+    EXPECT_NEAR(workspace("moe/gpt3_mcore_cp2_pp2_ep2_te_4experts2parallel_nondeterministic",
+                          "a100-80gb-sxm") -
+                    workspace("moe/another", "a100-80gb-sxm"),
+                more, 0.1);
+    EXPECT_NEAR(
+        workspace("gpt/gpt3_mcore_te_tp2_pp2_cp2", "gb200") -
+            workspace("gpt/gpt3_mcore_te_tp2_pp2_resume_torch_dist_cp2_nondeterministic", "gb200"),
+        more, 0.1);
+}
+
 // --pipeline-model-parallel-layout: eight stages on four ranks are two each.
 TEST(MegatronTests, StagesAreThoseOfTheLetters) {
     json record = record_of("moe/by_letters", "dev_dgx_a100");
@@ -152,11 +187,17 @@ TEST(MegatronTests, StagesAreThoseOfTheLetters) {
     EXPECT_EQ(layout["layers_per_stage"], json({2, 2, 2, 2, 2, 2, 1, 1}));
     EXPECT_EQ(layout["virtual_pipeline"], 2);
     EXPECT_EQ(layout["schedule"], "interleaved");
-    for (const char* other : {"Et*2|(t*2|)*5t|tL", "Et*2|(t*2|)*6tmL", "Et*2|(t*2|)*5t|tmLx"}) {
+    const auto why = [&](const char* other) {
         letters = other;
-        EXPECT_EQ(translate(record, rules(), Fitted::all_sources).why,
-                  std::string("stages ") + other + " are not read");
-    }
+        return translate(record, rules(), Fitted::all_sources).why;
+    };
+    EXPECT_EQ(why("Et*2|(t*2|)*5t|tmLx"), "stages Et*2|(t*2|)*5t|tmLx are not read");
+    EXPECT_EQ(why("Et*2|(t*2|)*6tmL"),
+              "stages Et*2|(t*2|)*6tmL are 8 of 15 layers and 1 for further tokens: 4, 14 and 1 "
+              "are stated");
+    EXPECT_EQ(why("Et*2|(t*2|)*5ttL"),
+              "stages Et*2|(t*2|)*5ttL are 7 of 14 layers and 0 for further tokens: 4, 14 and 1 "
+              "are stated");
 }
 
 // Their kernels have no prices, their memory has the same bytes.
