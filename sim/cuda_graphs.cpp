@@ -129,7 +129,8 @@ trace::GraphLaunches captured(const plan::Plan& plan, const plan::Scenario& scen
 // Once a pass: before the first op that needs what the router of the same pass has counted.
 void read_counts(const plan::Plan& plan, const plan::Training& training,
                  trace::GraphLaunches& launches) {
-    if (training.routing.pads_to_capacity ||
+    const bool masks = training.framework.count_readings == plan::CountReadings::each_mask;
+    if ((training.routing.pads_to_capacity && !masks) ||
         training.cuda_graphs.scope == plan::CudaGraphs::full_iteration)
         return;
     const bool each = training.framework.count_readings == plan::CountReadings::each_product;
@@ -154,7 +155,8 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
     const plan::CountReadings readings =
         hardware.cpu ? plan::CountReadings::none : framework.count_readings;
     if (readings != plan::CountReadings::none) read_counts(plan, scenario.training, launches);
-    const bool split = framework.expert_biases == plan::ExpertBiases::split;
+    const bool split = framework.expert_biases == plan::ExpertBiases::split ||
+                       framework.expert_products == plan::ExpertProducts::one_by_one;
     if (!split && readings != plan::CountReadings::each_product) return launches;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops)

@@ -22,6 +22,9 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::logits_dtype>("logits_dtype",
                                          "fp32: the loss works on a copy, which is kept"),
         choice<&Framework::loss_logits>("loss_logits", "What the loss makes of the logits"),
+        choice<&Framework::loss_kernel>(
+            "loss_kernel",
+            "Exponentials of the logits: in the passes that need them, or by single operations"),
         choice<&Framework::norm_kernel>(
             "norm_kernel",
             "One kernel, single operations, or one that adds the residual before it, too"),
@@ -31,6 +34,9 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::gathered_inputs>("gathered_inputs",
                                             "Sequence parallelism: inputs of products are gathered "
                                             "again in backward, or kept whole"),
+        choice<&Framework::expert_products>(
+            "expert_products",
+            "Products of a rank's experts: all in one, or one after another, then joined"),
         choice<&Framework::expert_biases>(
             "expert_biases",
             "A rank's experts: one kernel for all, or the host launches each one's, and single "
@@ -41,8 +47,9 @@ Keys<Framework> kernels_and_types() {
             "operations of PyTorch, or, where experts have a capacity, by products with masks"),
         choice<&Framework::count_readings>(
             "count_readings",
-            "The host waits to read how many rows came to experts: never, once a forward pass, or "
-            "before each exchange and product, of which it then launches one for each expert"),
+            "The host waits to read how many rows came to experts: never, once a forward pass, "
+            "before each exchange and product, of which it then launches one for each expert, or "
+            "once a forward pass even where rows are filled up"),
         flag<&Framework::recompute_stops_early>(
             "recompute_stops_early", "Recomputation ends with the last op that backward reads of"),
     };

@@ -53,14 +53,17 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // and the maximum of a row is found in the same pass as the sum (Milakov and Gimelshein 2018, arXiv
 // 1805.02867; the kernels of Liger and of Transformer Engine).
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
+enum class LossKernel : std::uint8_t { fused, composed };
 enum class NormKernel : std::uint8_t { fused, composed, fused_add };
 enum class ActivationKernel : std::uint8_t { own, epilogue };
 // Sequence parallelism: what was gathered for a product of forward is gathered again for its weight
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
 enum class GatheredInputs : std::uint8_t { again, kept };
+// one_by_one: a product of its own for each expert of a rank, whose rows are tensors of their own.
+enum class ExpertProducts : std::uint8_t { grouped, one_by_one };
 enum class ExpertBiases : std::uint8_t { kernels, split };
 enum class PermuteKernel : std::uint8_t { fused, indexed, masked };
-enum class CountReadings : std::uint8_t { none, each_pass, each_product };
+enum class CountReadings : std::uint8_t { none, each_pass, each_product, each_mask };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
 // (DeepEP; Megatron Core's "flex"). allgather: every rank gets the rows of all, and takes what is
@@ -485,6 +488,9 @@ struct Framework {
     // fp32: the loss works on a copy of the logits in fp32, which is kept for backward.
     LogitsType logits_dtype = LogitsType::same;
     LossLogits loss_logits = LossLogits::in_place;
+    // composed: the maximum is taken off, exponentials made and divided by their sum in passes of
+    // their own over the logits.
+    LossKernel loss_kernel = LossKernel::fused;
     // composed: of single operations, which keep a copy of the input in fp32 and one of the result
     // before it is weighted. fused_add: one that follows a layer's residual addition makes the sum,
     // too, which is a read of the sum less.
@@ -493,6 +499,9 @@ struct Framework {
     // (plan/ops/epilogues.hpp).
     ActivationKernel activation_kernel = ActivationKernel::own;
     GatheredInputs gathered_inputs = GatheredInputs::again;
+    // grouped: one product of all experts of a rank; one_by_one: one after another, of each its
+    // own, whose results, and gradients of rows, are then joined.
+    ExpertProducts expert_products = ExpertProducts::grouped;
     // kernels: all that a rank's experts do takes one kernel each. split: the host launches each
     // expert's products and casts; biases of the first product are added in it, those of the second
     // expert by expert by single operations, so are gate and up clamped, and activations without a
@@ -504,7 +513,8 @@ struct Framework {
     PermuteKernel permute_kernel = PermuteKernel::fused;
     // When the host waits for the device to read how many rows came to experts, which sizes what it
     // launches next: never (kernels read it themselves), once a forward pass, or before each
-    // exchange and product, of which it then launches one for each expert.
+    // exchange and product, of which it then launches one for each expert. each_mask: once a
+    // forward pass, also where rows are filled up, as PyTorch's masked_select waits for its size.
     CountReadings count_readings = CountReadings::none;
     bool recompute_stops_early = false;     // full: not beyond the last op that backward reads of
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward

@@ -69,6 +69,10 @@ struct Spelling<LossLogits> {
                                                               "fused"};
 };
 template <>
+struct Spelling<LossKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"fused", "composed"};
+};
+template <>
 struct Spelling<NormKernel> {
     static constexpr std::array<std::string_view, 3> names = {"fused", "composed", "fused_add"};
 };
@@ -81,6 +85,10 @@ struct Spelling<GatheredInputs> {
     static constexpr std::array<std::string_view, 2> names = {"again", "kept"};
 };
 template <>
+struct Spelling<ExpertProducts> {
+    static constexpr std::array<std::string_view, 2> names = {"grouped", "one_by_one"};
+};
+template <>
 struct Spelling<ExpertBiases> {
     static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
 };
@@ -90,7 +98,8 @@ struct Spelling<PermuteKernel> {
 };
 template <>
 struct Spelling<CountReadings> {
-    static constexpr std::array<std::string_view, 3> names = {"none", "each_pass", "each_product"};
+    static constexpr std::array<std::string_view, 4> names = {"none", "each_pass", "each_product",
+                                                              "each_mask"};
 };
 template <>
 struct Spelling<ExpertDispatcher> {

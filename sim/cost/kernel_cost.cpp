@@ -95,7 +95,9 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
                        std::int64_t ranks_of_machine, std::int64_t machines, std::int64_t sequence)
     : profile_(profile),
       attention_factor_(framework.attention_factor),
+      composed_loss_(framework.loss_kernel == plan::LossKernel::composed),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
+      one_by_one_(framework.expert_products == plan::ExpertProducts::one_by_one),
       split_biases_(framework.expert_biases == plan::ExpertBiases::split),
       permute_kernel_(framework.permute_kernel),
       sequence_(to_double(sequence)),
@@ -152,11 +154,11 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op,
     return price;
 }
 
-// A kernel for each expert, of the mean one's rows, where the profile's runtime does it so. Else
-// one kernel for all experts of a rank, which fills the device as one product of all their rows
-// does: its rate is that of these rows by one expert's matrix. Every expert's matrix is read or
-// written once, however few rows come to it, at the memory's bandwidth at most. Tiles are of one
-// expert's rows: the last one of each is half full on average.
+// A kernel for each expert, of the mean one's rows, where the stack or the profile's runtime does
+// it so. Else one kernel for all experts of a rank, which fills the device as one product of all
+// their rows does: its rate is that of these rows by one expert's matrix. Every expert's matrix is
+// read or written once, however few rows come to it, at the memory's bandwidth at most. Tiles are
+// of one expert's rows: the last one of each is half full on average.
 Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& op,
                                      double load) const {
     const plan::GroupedGemm& grouped = op.as<plan::GroupedGemm>();
@@ -184,7 +186,7 @@ Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& o
                             ? scaled_rate(block.tensors[static_cast<std::size_t>(op.reads[3])],
                                           grouped.local(), curve)
                             : 1;
-    if (profile_.expert_by_expert) {
+    if (one_by_one_ || profile_.expert_by_expert) {
         const GemmShape of_one{weights ? to_double(grouped.m) : rows / experts, shape.n,
                                weights ? shape.k : to_double(grouped.k), grouped.product};
         const double seconds = gemm_seconds(curve, of_one, bytes);
@@ -396,6 +398,23 @@ Price KernelCost::price_residual_norm(const plan::Block& block, const plan::Op& 
     return price;
 }
 
+// Megatron Core's loss without --cross-entropy-loss-fusion (megatron/core/tensor_parallel/
+// cross_entropy.py, VocabParallelCrossEntropy): of the logits the maximum is taken off,
+// exponentials are made, both in place, summed, and divided by the sum: seven passes in four
+// kernels, where one pass makes the sum. Backward multiplies these in place, as the plan's kernel
+// makes them again.
+Price KernelCost::price_exponentials(const plan::Block& block, const plan::Op& op) const {
+    const MemoryProfile& memory = profile_.memory;
+    Price price = price_memory(block, op, memory.t0_us.value);
+    if (!composed_loss_ || op.as<plan::CrossEntropySum>().finds_largest) return price;
+    const plan::Tensor& logits = block.tensors[static_cast<std::size_t>(op.reads[0])];
+    const auto bytes = static_cast<double>(logits.bytes());
+    constexpr int kPasses = 7, kKernels = 4;
+    price.seconds += (kKernels - 1) * memory.t0_us.value * 1e-6 +
+                     (kPasses - 1) * (price_bytes(op.kind(), bytes, 0).seconds);
+    return price;
+}
+
 // A norm by single operations of PyTorch, as in the model code of Touvron et al. 2023
 // (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight;
 // autograd then runs 14. In passes over the rows, of elements of the model's width and of fp32. Two
@@ -565,6 +584,17 @@ Price KernelCost::price_permutation(const plan::Block& block, const plan::Op& op
     return price;
 }
 
+// Of experts that go one after another each one's results are a tensor of their own, and so are, in
+// backward, the gradients of its rows: both are joined before they are put back into the order in
+// which they came (NVIDIA/Megatron-LM, megatron/core/transformer/moe/experts.py, SequentialMLP:
+// torch.cat, and torch.split's gradient).
+Price KernelCost::price_group_rows(const plan::Block& block, const plan::Op& op,
+                                   double load) const {
+    Price price = price_memory(block, op, profile_.memory.t0_us.value, load);
+    if (one_by_one_ && op.as<plan::GroupRows>().apart) price.seconds *= 2;
+    return price;
+}
+
 // Where columns are slow they are cast by a kernel of their own, which reads the matrix again.
 Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
                                  double load) const {
@@ -624,6 +654,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::unpermute:
             return price_permutation(block, op);
         case OpKind::group_rows:
+            return price_group_rows(block, op, load);
         case OpKind::spread_rows:
         case OpKind::spread_weights:
         case OpKind::weigh_rows:
@@ -632,6 +663,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::quantize:
         case OpKind::quantize_rows:
             return price_quantize(block, op, memory.t0_us.value, load);
+        case OpKind::cross_entropy_sum:
+            return price_exponentials(block, op);
         case OpKind::norm:
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:

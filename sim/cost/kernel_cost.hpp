@@ -67,9 +67,11 @@ class KernelCost {
                        double load = 1) const;
     Price price_bytes(plan::OpKind kind, double bytes, double t0_us) const;
     Price price_residual_norm(const plan::Block& block, const plan::Op& op) const;
+    Price price_exponentials(const plan::Block& block, const plan::Op& op) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
     Price price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
                                double load) const;
+    Price price_group_rows(const plan::Block& block, const plan::Op& op, double load) const;
     Price price_permutation(const plan::Block& block, const plan::Op& op) const;
     Price price_masked_rows(const plan::Op& op) const;
     Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
@@ -77,7 +79,9 @@ class KernelCost {
 
     const Profile& profile_;
     double attention_factor_;
+    bool composed_loss_;
     bool composed_norms_;
+    bool one_by_one_;  // experts' products
     bool split_biases_;
     plan::PermuteKernel permute_kernel_;
     double sequence_;

@@ -53,10 +53,15 @@ TEST_F(GroupedProducts, OfOneExpertIsADenseProduct) {
         gemm_seconds(curve, {2048, 1024, 4096, plan::GemmProduct::weight_gradient}, 2));
 }
 
-// Where a runtime multiplies expert by expert, each is a product of its own.
+// Where a runtime or a stack multiplies expert by expert, each is a product of its own.
 TEST_F(GroupedProducts, OfKernelsOfTheirOwn) {
     const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);
+    plan::Framework stack;
+    stack.expert_products = plan::ExpertProducts::one_by_one;
+    const KernelCost one_by_one(profile_, stack, 1);
+    const double alone = one_by_one.price({}, grouped(8, 1, 4096)).seconds;
     profile_.expert_by_expert = true;
+    EXPECT_EQ(seconds(grouped(8, 1, 4096)), alone);
     EXPECT_DOUBLE_EQ(
         seconds(grouped(8, 1, 4096)),
         8 * gemm_seconds(curve, {4096.0 / 8, 2048, 1024, plan::GemmProduct::forward}, 2));
@@ -301,6 +306,27 @@ TEST(ExpertCost, RowsByIndexTakeWhatTheyWereTimedAt) {
             }
         EXPECT_EQ(found, 4);
     }
+}
+
+// Megatron Core's SequentialMLP: what experts made one after another is joined before it is put
+// back in order, and so are the gradients of their rows.
+TEST(ExpertCost, ResultsOfExpertsOneByOneAreJoined) {
+    const Profile profile = parse_profile(tiny_profile_text(), "tiny.json");
+    plan::Framework stack;
+    stack.expert_products = plan::ExpertProducts::one_by_one;
+    const KernelCost at_once(profile), one_by_one(profile, stack, 1);
+    const plan::Plan plan =
+        theory::plan_of({"layout.data_parallel=2", "layout.expert_parallel=2"}, kMoe);
+    int joined = 0;
+    for (const plan::Block& of : plan.blocks)
+        for (const plan::Op& op : of.ops) {
+            if (!op.is<plan::GroupRows>()) continue;
+            const bool apart = op.as<plan::GroupRows>().apart;
+            EXPECT_EQ(one_by_one.price(of, op, 1.5).seconds,
+                      (apart ? 2 : 1) * at_once.price(of, op, 1.5).seconds);
+            joined += apart ? 1 : 0;
+        }
+    EXPECT_EQ(joined, 1 + 2);  // rows there and back; of weights, which no expert makes, gradients
 }
 
 // Of four sequences of 1,024 tokens, of which each chooses two of eight experts: a rank's rows have

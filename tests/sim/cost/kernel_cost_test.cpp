@@ -125,6 +125,25 @@ TEST_F(TinyCost, PricesNormsBySingleOperations) {
                      12 * memory.t0_us.value * 1e-6 + (84 - 6 - 4) * elements / bandwidth);
 }
 
+// Logits less their maximum, its exponential, both in place, the sum of these, and the quotients in
+// place: 7 passes in 4 kernels, where one reads them once. Not where one pass finds the maximum.
+TEST_F(TinyCost, PricesExponentialsBySingleOperations) {
+    plan::Framework stack;
+    stack.loss_kernel = plan::LossKernel::composed;
+    const KernelCost single(profile_, stack, 1);
+    const std::int64_t elements = std::int64_t{4096} * 8192;
+    plan::Block block = memory_block(OpKind::cross_entropy_sum, elements);
+    const MemoryProfile& memory = profile_.memory;
+    const double pass = static_cast<double>(block.tensors[0].bytes()) /
+                        (memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+    const auto more = [&] {
+        return single.price(block, block.ops[0]).seconds - cost_.price(block, block.ops[0]).seconds;
+    };
+    EXPECT_NEAR(more(), 3 * memory.t0_us.value * 1e-6 + 6 * pass, 1e-12);
+    block.ops[0].as<plan::CrossEntropySum>().finds_largest = true;
+    EXPECT_EQ(more(), 0);
+}
+
 TEST_F(TinyCost, StretchesEveryKernelWhereRanksShareTheMachine) {
     Profile shared = profile_;
     shared.sharing = SharingProfile{"made up", {{1, 0.5}, {2, 1.5}}, 0.1};
