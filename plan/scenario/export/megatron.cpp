@@ -81,7 +81,8 @@ void add_megatron_experts(const Wanted& wanted, Settings& out) {
     out.push_back({"--num-experts", wanted.at("model.num_experts")});
     if (wanted.has("model.moe_layer_freq"))
         out.push_back({"--moe-layer-freq", layer_frequency(wanted.at("model.moe_layer_freq"))});
-    out.push_back({"--moe-grouped-gemm"});
+    if (wanted.training().framework.expert_products == ExpertProducts::grouped)
+        out.push_back({"--moe-grouped-gemm"});
     if (wanted.training().framework.permute_kernel == PermuteKernel::fused)
         out.push_back({"--moe-permute-fusion"});
     out.push_back({"--moe-router-dtype", "fp32"});

@@ -34,7 +34,8 @@ void add_nemo_model(const Wanted& wanted, Settings& out) {
     add("position_embedding_type", wanted.at("model.position_embedding_type"));
     if (wanted.has("model.num_experts")) {
         add("num_moe_experts", wanted.at("model.num_experts"));
-        add("moe_grouped_gemm", true);
+        add("moe_grouped_gemm",
+            wanted.training().framework.expert_products == ExpertProducts::grouped);
         add("moe_permute_fusion",
             wanted.training().framework.permute_kernel == PermuteKernel::fused);
         add("expert_tensor_parallel_size", wanted.layout().expert_tensor_parallel);

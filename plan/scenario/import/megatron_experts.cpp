@@ -30,7 +30,6 @@ constexpr Direct kShape[] = {
 
 // What is as it is here, or costs nothing.
 constexpr Row kAsHere[] = {
-    {"--moe-grouped-gemm", "one kernel for all experts of a rank, as here"},
     {"--moe-use-legacy-grouped-gemm", "another library's kernel for the same product"},
     {"--moe-router-fusion", "scores are taken and experts chosen in one kernel, as here"},
     {"--moe-shared-expert-overlap", "it runs while rows are on their way, as here"},
@@ -153,6 +152,13 @@ void map_dispatcher(Sheet& sheet, const char* key, bool spread) {
         sheet.put("layout.expert_dispatcher", *type == "flex" ? "deduplicated" : "allgather", key);
 }
 
+void map_expert_products(Sheet& sheet, const char* key) {
+    if (sheet.flag({key}))
+        sheet.put("training.expert_products", "grouped", key);
+    else
+        sheet.put_usual("training.expert_products", "one_by_one", key);
+}
+
 void map_permutation(Sheet& sheet, const char* key) {
     if (sheet.flag({key}))
         sheet.put("training.permute_kernel", "fused", key);
@@ -206,6 +212,7 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
     map_expert_capacity(sheet, "--moe-expert-capacity-factor", "--moe-token-drop-policy",
                         "--moe-pad-expert-input-to-capacity");
     map_permutation(sheet, "--moe-permute-fusion");
+    map_expert_products(sheet, "--moe-grouped-gemm");
     for (const Row& row : kAsHere)
         sheet.ignore(row.key, row.why);
     for (const Refused& refused : kRefused)

@@ -35,6 +35,7 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
 // not have; how experts are balanced; what they have capacity for.
 void map_dispatcher(Sheet& sheet, const char* key, bool spread);
 void map_permutation(Sheet& sheet, const char* key);
+void map_expert_products(Sheet& sheet, const char* key);
 void map_expert_balance(Sheet& sheet, const char* type, const char* coefficient);
 void map_expert_capacity(Sheet& sheet, const char* factor, const char* policy, const char* pads);
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts);

@@ -197,7 +197,6 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         const auto split = sheet.whole({"model.expert_tensor_parallel_size"});
         put_said(sheet, "model.expert_tensor_parallel_size", "layout.expert_tensor_parallel",
                  split.value_or(tensor));
-        sheet.ignore("model.moe_grouped_gemm", "one kernel for all experts of a rank, as here");
         const bool spread = sheet.whole({"model.expert_model_parallel_size"}).value_or(1) > 1 ||
                             split.value_or(tensor) > 1;
         map_dispatcher(sheet, "model.moe_token_dispatcher_type", spread);
@@ -208,6 +207,7 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
                             "model.moe_token_drop_policy",
                             "model.moe_pad_expert_input_to_capacity");
         map_permutation(sheet, "model.moe_permute_fusion");
+        map_expert_products(sheet, "model.moe_grouped_gemm");
     }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});

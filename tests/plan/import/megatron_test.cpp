@@ -222,7 +222,7 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--tp-comm-overlap", "ignored", "tensor parallel 1"},
         {"--moe-router-topk", "ignored", "reads it with --num-experts"},
         {"--mtp-loss-scaling-factor", "ignored", "reads it with --mtp-num-layers"},
-        {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
+        {"--num-experts 8 --moe-router-fusion", "ignored", "as here"},
         {"--num-experts 8 --moe-router-load-balancing-type sinkhorn --moe-aux-loss-coeff",
          "unsupported", "within each sequence"},
         {"--num-experts 8 --moe-token-drop-policy", "ignored", "no capacity"},
@@ -291,6 +291,14 @@ TEST(Megatron, RowsArePermutedInAKernelWhereItSaysSo) {
     EXPECT_EQ(at(imported(base + "--moe-permute-fusion"), "training.permute_kernel"), "\"fused\"");
     EXPECT_EQ(at(imported(base), "training.permute_kernel"), "\"indexed\"");
     EXPECT_EQ(at(imported(kBase), "training.permute_kernel"), "-");
+}
+
+// Nor are products of experts one (moe_grouped_gemm of the same file).
+TEST(Megatron, ExpertsGoOneByOneUnlessItSaysSo) {
+    const std::string base = std::string(kBase) + "--num-experts 8 ";
+    EXPECT_EQ(at(imported(base + "--moe-grouped-gemm"), "training.expert_products"), "\"grouped\"");
+    EXPECT_EQ(at(imported(base), "training.expert_products"), "\"one_by_one\"");
+    EXPECT_EQ(at(imported(kBase), "training.expert_products"), "-");
 }
 
 // Within what, where none is said: megatron/training/arguments.py.
