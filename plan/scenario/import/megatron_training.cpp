@@ -284,13 +284,16 @@ void map_loss(Sheet& sheet) {
     constexpr const char* kFusion = "--cross-entropy-loss-fusion";
     const bool fused = sheet.flag({kFusion});
     const auto impl = sheet.word({"--cross-entropy-fusion-impl"}, {"native", "te"});
-    if (!fused)
+    if (!fused) {
         sheet.ignore("--cross-entropy-fusion-impl", "the loss is not fused");
-    else if (impl == "te")
+        sheet.put_usual("training.loss_kernel", "composed", kFusion);
+    } else if (impl == "te") {
         sheet.put("training.loss_logits", "fused", kFusion, "Transformer Engine's kernels");
-    else
+    } else {
+        sheet.put("training.loss_kernel", "fused", kFusion);
         sheet.put("training.loss_logits", "in_place", kFusion,
                   "copies that its compiled kernels keep differ by version and are not counted");
+    }
 }
 
 }  // namespace

@@ -151,6 +151,8 @@ TEST(Megatron, EachOptionBecomesItsKey) {
         {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "training.loss_logits",
          "\"fused\""},
         {"--cross-entropy-loss-fusion", "training.loss_logits", "\"in_place\""},
+        {"--cross-entropy-loss-fusion", "training.loss_kernel", "\"fused\""},
+        {"", "training.loss_kernel", "\"composed\""},
         {"--checkpoint-activations --checkpoint-num-layers 2", "layout.recompute", "\"every_k\""},
         {"--activations-checkpoint-method uniform", "layout.recompute", "\"full\""},
         {"", "training.sequence_length", "2048"},
