@@ -487,6 +487,14 @@ class Gatherer {
                         put(ActivationFact{ActivationWord::gelu, shape->n, shape->n});
                 }
                 return;
+            case OpKind::bias_gradient_gemm:
+                put(SignFact{Sign::bias_epilogue});
+                if (const auto shape = product_shape(arguments.op, arguments.input_dims)) {
+                    note_type(number);
+                    put(ProductFact{*shape});
+                    put(SignFact{Sign::bias_gradient, shape->m});
+                }
+                return;
             case OpKind::attention:
             case OpKind::attention_block:
                 return take_planned_attention(span, arguments, first);

@@ -55,9 +55,37 @@ struct ActivatedGemm {
     bool operator==(const ActivatedGemm&) const = default;
 };
 
+// A weight's gradient reads the rows of which its bias's gradient is the sum: dW[m,n] +=
+// dC[k,m]ᵀ·A[k,n], db[m] += Σ over k of dC.
+struct BiasGradientGemm {
+    static constexpr std::string_view kDoc =
+        "the gradients of a linear's weight and of its bias, of one reading of its output's "
+        "(cuBLASLt's epilogue BGRADB)";
+    static constexpr OpFamily kFamily = OpFamily::matrix;
+    std::int64_t m = 0, n = 0, k = 0;
+
+    Gemm gemm() const { return {m, n, k, GemmProduct::weight_gradient}; }
+    double flops() const { return gemm().flops(); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("m", &BiasGradientGemm::m);
+        v.size("n", &BiasGradientGemm::n);
+        v.size("k", &BiasGradientGemm::k);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", k, m);
+        v.reads("input", k, n);
+        v.writes("dweight", m * n);
+        v.writes("dbias", m);
+    }
+    bool operator==(const BiasGradientGemm&) const = default;
+};
+
 }  // namespace orrery::plan
 
 // clang-format off
 #define ORRERY_EPILOGUE_OPS(OP)          \
-    OP(activated_gemm, ActivatedGemm)
+    OP(activated_gemm, ActivatedGemm)    \
+    OP(bias_gradient_gemm, BiasGradientGemm)
 // clang-format on

@@ -66,6 +66,8 @@ std::vector<bool> waiting_ops(const Block& block, const std::vector<bool>& at_ha
             waits[i] = op.as<Gemm>().product == GemmProduct::weight_gradient;
         else if (op.is<GroupedGemm>())
             waits[i] = op.as<GroupedGemm>().product == GemmProduct::weight_gradient;
+        else if (op.is<BiasGradientGemm>())
+            waits[i] = true;
         else if (is_communication(op.kind()) || casts_to_eight_bits(op))
             waits[i] = std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
                 return read_by_waiting(block, waits, id, i);

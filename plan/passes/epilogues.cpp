@@ -85,13 +85,8 @@ bool is_kept(const Block& block, std::size_t at) {
 
 // In place of both, where the product was.
 void put_in_place(Block& block, std::size_t product, std::size_t function, OpSpec spec) {
-    Op& op = block.ops[product];
-    op.spec = std::move(spec);
-    block.ops.erase(block.ops.begin() + static_cast<std::ptrdiff_t>(function));
-    for (Op& other : block.ops)
-        for (std::int32_t& earlier : other.after)
-            if (const auto at = static_cast<std::size_t>(earlier); at >= function)
-                earlier = static_cast<std::int32_t>(at == function ? product : at - 1);
+    block.ops[product].spec = std::move(spec);
+    merge_ops(block, product, function);
 }
 
 }  // namespace

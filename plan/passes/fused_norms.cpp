@@ -50,11 +50,7 @@ void fuse_norms(Block& block) {
         const std::size_t norm = norm_of_sum(block, add);
         if (norm == block.ops.size()) continue;
         block.ops[add] = fused(block.ops[add], block.ops[norm]);
-        block.ops.erase(block.ops.begin() + static_cast<std::ptrdiff_t>(norm));
-        for (Op& op : block.ops)
-            for (std::int32_t& earlier : op.after)
-                if (const auto at = static_cast<std::size_t>(earlier); at >= norm)
-                    earlier = static_cast<std::int32_t>(at == norm ? add : at - 1);
+        merge_ops(block, add, norm);
     }
 }
 

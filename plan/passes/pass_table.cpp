@@ -76,6 +76,10 @@ void fuse_epilogues_of(const PlanInput&, PartBlocks& part) {
     if (part.recompute) fuse_epilogues(*part.recompute);
 }
 
+void fuse_bias_gradients_of(const PlanInput&, PartBlocks& part) {
+    if (is_layer(part.place)) fuse_bias_gradients(part.pair.backward);
+}
+
 void halve(const PlanInput& input, PartBlocks& part) {
     if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
@@ -199,6 +203,16 @@ std::vector<Pass> make_passes() {
          },
          {},
          OverPart{fuse_epilogues_of}},
+        {PassId::fuse_bias_gradients,
+         "fuse bias gradients",
+         "a layer's weight gradient and the bias gradient of the same rows are one product",
+         "`training.bias_gradient_kernel` is `epilogue`",
+         [](const PlanInput& input) {
+             return input.scenario.training.framework.bias_gradient_kernel ==
+                    BiasGradientKernel::epilogue;
+         },
+         {},
+         OverPart{fuse_bias_gradients_of}},
         {halve_backward,
          "halve backward",
          "backward is in two: what the stage before waits for, and what can wait itself",

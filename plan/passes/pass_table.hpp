@@ -25,6 +25,7 @@ enum class PassId : std::uint8_t {
     split_tensor_communication,
     fuse_norms,
     fuse_epilogues,
+    fuse_bias_gradients,
     halve_backward,
     halve_head,
     serialise_tensor_communication,

@@ -105,6 +105,15 @@ void fuse_norms(Block& block);
 // (plan/ops/epilogues.hpp), in 16 or 32 bits.
 void fuse_epilogues(Block& block);
 
+// bias_gradients.cpp — the product that makes a weight's gradient sums the columns of what it
+// reads, too: the bias's gradient is made with the weight's (bias_gradient_gemm), and the kernel
+// that read the same rows for it is no more. Whole products in 16 or 32 bits whose factor is 1.
+void fuse_bias_gradients(Block& block);
+
+// merged_ops.cpp — leaves out the op at `gone`, which the one at `kept` does as well: what waits
+// for the one waits for the other. Indices behind `gone` fall by one.
+void merge_ops(Block& block, std::size_t kept, std::size_t gone);
+
 // kept_tensors.cpp — leaves out tensors, of which no op speaks: `kept` is by tensor.
 void keep_tensors(Block& block, const std::vector<bool>& kept);
 

@@ -48,6 +48,16 @@ bool has_gelu_of_product(const LayerSpec& layer) {
     return mlp.activation == Activation::gelu && mlp.gelu == Gelu::tanh;
 }
 
+// A linear with a bias whose gradient is of rows that its weight's product reads.
+bool has_summed_bias(const LayerSpec& layer, bool shares) {
+    const ExpertMlp* const experts = layer.experts();
+    const bool mlp =
+        experts == nullptr ? layer.dense().bias : experts->shared_ffn > 0 && experts->expert.bias;
+    const SoftmaxAttention& attention = layer.attention();
+    const bool qkv = attention.qkv_bias && !attention.latents.on();
+    return qkv || mlp || (attention.projection_bias && !shares);
+}
+
 }  // namespace
 
 void check_tensor(Reading& reading, const Scenario& scenario) {
@@ -113,6 +123,31 @@ void check_activation(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field("S066", "training.activation_kernel", why);
     fault.note = "products take GELU by its tanh along, in 16 and 32 bits, which one product feeds";
     fault.help.push_back("activation_kernel: \"own\"");
+}
+
+// Nor does a product sum a bias's gradient that nobody asks for, or that is of other rows than it
+// reads: behind sums over sequence-parallel ranks biases are added to a share of the rows.
+void check_bias_gradients(Reading& reading, const Scenario& scenario) {
+    const Training& training = scenario.training;
+    if (training.framework.bias_gradient_kernel != BiasGradientKernel::epilogue) return;
+    const bool shares = scenario.layout.sequence_parallel && scenario.layout.tensor_parallel > 1;
+    const std::vector<LayerSpec>& kinds = scenario.model.kinds;
+    const bool any = std::any_of(kinds.begin(), kinds.end(), [&](const LayerSpec& layer) {
+        return has_summed_bias(layer, shares);
+    });
+    const char* why = nullptr;
+    if (!any)
+        why = "no product of the model's layers has a bias whose gradient it can sum";
+    else if (training.precision == Precision::fp8)
+        why = "products of eight bits sum no gradients of biases";
+    else if (training.lora.on())
+        why = "biases beside adapters (lora) are not trained";
+    if (why == nullptr) return;
+    Diagnostic& fault = reading.report_field("S067", "training.bias_gradient_kernel", why);
+    fault.note =
+        "a product in 16 or 32 bits that makes a weight's gradient sums the columns of what it "
+        "reads";
+    fault.help.push_back("bias_gradient_kernel: \"own\"");
 }
 
 // A tensor rank's share of the tokens goes in equal parts.

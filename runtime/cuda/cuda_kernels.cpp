@@ -23,6 +23,11 @@ struct Launched {
         check_types({product.a, product.b, product.bias, product.c, request.before});
         products->perform(request, stream);
     }
+    void operator()(const BiasGradientGemm& request) const {
+        const Gemm& product = request.product;
+        check_types({product.a, product.b, product.c, request.dbias});
+        products->perform(request, scratch, stream);
+    }
     // A product for each expert that has rows; the host has to know how many.
     void operator()(const GroupedGemm& request) const {
         check_types({request.a, request.b, request.c});
@@ -118,6 +123,7 @@ void CudaKernels::launch(const KernelRequest& request) {
     if (attends_by_cudnn(request)) return;
     const bool multiplies = std::holds_alternative<Gemm>(request) ||
                             std::holds_alternative<ActivatedGemm>(request) ||
+                            std::holds_alternative<BiasGradientGemm>(request) ||
                             std::holds_alternative<GroupedGemm>(request);
     std::visit(Launched{stream_, *this, multiplies ? &products() : nullptr, scratch_}, request);
 }
@@ -127,6 +133,8 @@ void CudaKernels::prepare(const KernelRequest& request) {
     if (const auto* product = std::get_if<Gemm>(&request)) products().prepare(*product, stream_);
     if (const auto* product = std::get_if<ActivatedGemm>(&request))
         products().prepare(*product, stream_);
+    if (const auto* gradients = std::get_if<BiasGradientGemm>(&request))
+        products().prepare(*gradients, scratch_, stream_);
     CudnnAttention* const attention = attention_for(request);
     if (attention == nullptr) return;
     if (const auto* forward = std::get_if<Attention>(&request))

@@ -42,10 +42,12 @@ std::int64_t alignment_of(const void* pointer) {
 }
 
 std::string text_of(const Gemm& op, Epilogue epilogue = Epilogue::none) {
+    const char* const along = epilogue == Epilogue::none            ? ""
+                              : epilogue == Epilogue::bias_gradient ? " that sums a bias's gradient"
+                                                                    : " that takes GELU along";
     return "product of " + std::string(plan::name(op.a.dtype)) + " to " +
-           std::string(plan::name(op.c.dtype)) +
-           (epilogue == Epilogue::none ? "" : " that takes GELU along") + ", m " +
-           std::to_string(op.m) + ", n " + std::to_string(op.n) + ", k " + std::to_string(op.k);
+           std::string(plan::name(op.c.dtype)) + along + ", m " + std::to_string(op.m) + ", n " +
+           std::to_string(op.n) + ", k " + std::to_string(op.k);
 }
 
 Epilogue epilogue_of(const ActivatedGemm& op) {
@@ -64,9 +66,11 @@ cublasLtEpilogue_t lt_epilogue(Epilogue epilogue, bool with_bias) {
         case Epilogue::gelu_kept:
             return with_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
         case Epilogue::gelu_slope:
+            return CUBLASLT_EPILOGUE_DGELU;
+        case Epilogue::bias_gradient:
             break;
     }
-    return CUBLASLT_EPILOGUE_DGELU;
+    return CUBLASLT_EPILOGUE_BGRADB;  // a comes second, as below
 }
 
 // cuBLASLt's matrices are column-major, and a row-major matrix read so is its transpose. So it is
@@ -179,6 +183,13 @@ std::size_t bytes_of(const Buffer& matrix, std::int64_t rows, std::int64_t colum
     return static_cast<std::size_t>(rows * columns * plan::size_bytes(matrix.dtype));
 }
 
+// The epilogue overwrites: sums that are to be added to others stand apart first.
+Buffer sums_of(const BiasGradientGemm& op, ScratchMemory& scratch) {
+    if (!op.product.accumulate) return op.dbias;
+    const std::int64_t bytes = op.product.m * plan::size_bytes(op.dbias.dtype);
+    return {scratch.numbers<std::byte>(bytes), op.dbias.dtype};
+}
+
 }  // namespace
 
 void check(cublasStatus_t answer, const std::string& what) {
@@ -198,6 +209,17 @@ struct LtGemm::Asked {
         ORRERY_CHECK(!op.bias || op.bias.dtype == op.c.dtype,
                      "a bias of the type of what a function is taken of");
     }
+    Asked(const BiasGradientGemm& gradients, const Buffer& sums)
+        : op(gradients.product), epilogue(Epilogue::bias_gradient), beside(sums) {
+        ORRERY_CHECK(
+            op.form == GemmForm::weight_gradient && op.factor == 1 && beside.dtype == op.c.dtype,
+            "a bias's gradient of the rows and of the type of its weight's");
+    }
+
+    std::size_t bytes_beside() const {
+        const std::int64_t elements = epilogue == Epilogue::bias_gradient ? op.m : op.m * op.n;
+        return static_cast<std::size_t>(elements * plan::size_bytes(beside.dtype));
+    }
 };
 
 struct LtGemm::Choice {
@@ -215,7 +237,9 @@ struct LtGemm::Choice {
             description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                             static_cast<const void*>(op.bias.data));
         if (asked.beside)
-            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+            description.set(asked.epilogue == Epilogue::bias_gradient
+                                ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
+                                : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
                             static_cast<const void*>(asked.beside.data));
         if (is_scaled(op)) set_scales(op, product.scales_by_rows, description);
     }
@@ -231,7 +255,10 @@ struct LtGemm::Choice {
             description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
         if (product.with_bias)
             description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(asked.op.bias.dtype));
-        if (asked.beside) description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, asked.op.n);
+        if (asked.epilogue == Epilogue::bias_gradient)
+            description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(asked.beside.dtype));
+        else if (asked.beside)
+            description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, asked.op.n);
         point_at(asked, product);
     }
 };
@@ -299,11 +326,12 @@ std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Asked& asked, const Produ
 }
 
 void LtGemm::throw_without(const Asked& asked) const {
+    const char* const without = asked.epilogue == Epilogue::none ? ""
+                                : asked.epilogue == Epilogue::bias_gradient
+                                    ? "; --set training.bias_gradient_kernel=own needs none"
+                                    : "; --set training.activation_kernel=own needs none";
     throw DeviceError("cuBLASLt has no algorithm for a " + text_of(asked.op, asked.epilogue) +
-                      " in " + std::to_string(workspace_.bytes) + " bytes of workspace" +
-                      (asked.epilogue == Epilogue::none
-                           ? ""
-                           : "; --set training.activation_kernel=own needs none"));
+                      " in " + std::to_string(workspace_.bytes) + " bytes of workspace" + without);
 }
 
 LtGemm::Choice& LtGemm::choice_for(const Asked& asked) {
@@ -325,6 +353,10 @@ void LtGemm::prepare(const Gemm& op, cudaStream_t stream) {
 
 void LtGemm::prepare(const ActivatedGemm& op, cudaStream_t stream) {
     prepare(Asked(op), stream);
+}
+
+void LtGemm::prepare(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream) {
+    prepare(Asked(op, sums_of(op, scratch)), stream);
 }
 
 void LtGemm::prepare(const Asked& asked, cudaStream_t stream) {
@@ -370,7 +402,7 @@ ProductChoice LtGemm::time(const Asked& asked, const Product& product, const Cho
     const Gemm& op = asked.op;
     const auto algorithms = search(asked, product, choice, kMost);
     std::optional<BorrowedMemory> beside;
-    if (asked.beside) beside.emplace(asked.beside.data, bytes_of(asked.beside, op.m, op.n), stream);
+    if (asked.beside) beside.emplace(asked.beside.data, asked.bytes_beside(), stream);
     BorrowedMemory a(op.a.data, bytes_of(op.a, op.m, op.k), stream);
     BorrowedMemory b(op.b.data, bytes_of(op.b, op.n, op.k), stream);
     BorrowedMemory c(op.c.data, bytes_of(op.c, op.m, op.n), stream);
@@ -420,6 +452,15 @@ void LtGemm::perform(const ActivatedGemm& op, cudaStream_t stream) {
     if (asked.op.m == 0 || asked.op.n == 0) return;
     const Choice& choice = choice_for(asked);
     check(launch(asked.op, choice, choice.algorithm, stream), text_of(asked.op, asked.epilogue));
+}
+
+void LtGemm::perform(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream) {
+    const Gemm& product = op.product;
+    if (product.m == 0 || product.n == 0) return;
+    const Asked asked(op, sums_of(op, scratch));
+    const Choice& choice = choice_for(asked);
+    check(launch(product, choice, choice.algorithm, stream), text_of(product, asked.epilogue));
+    if (product.accumulate) add({product.m, op.dbias, asked.beside, op.dbias}, stream);
 }
 
 void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {

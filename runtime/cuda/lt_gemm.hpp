@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/cuda/product_choices.hpp"
+#include "runtime/cuda/scratch_memory.hpp"
 
 namespace orrery::runtime::cuda {
 
@@ -35,10 +36,14 @@ class LtGemm {
     // has none for it. What the operands hold is put back.
     void prepare(const Gemm& op, cudaStream_t stream);
     void prepare(const ActivatedGemm& op, cudaStream_t stream);
+    void prepare(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream);
 
     void perform(const Gemm& op, cudaStream_t stream);
     // In the product's epilogue. Sums are not rounded before the function is taken of them.
     void perform(const ActivatedGemm& op, cudaStream_t stream);
+    // The bias's gradient in the epilogue, of the rows as the product reads them; where it is added
+    // to what is there, its sum is rounded to its type before.
+    void perform(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream);
     // Of rows whose number is another each time: m, or k of a weight gradient. The algorithm is
     // that for the next multiple of 128, so that few are searched for.
     void perform_rows(const Gemm& op, cudaStream_t stream);

@@ -42,7 +42,8 @@ GemmForm form_in(const ManifestFields& fields) {
 }
 
 // By their order; a product without one has none in the file.
-constexpr std::array<std::string_view, 4> kEpilogues = {"", "gelu", "gelu_kept", "gelu_slope"};
+constexpr std::array<std::string_view, 5> kEpilogues = {"", "gelu", "gelu_kept", "gelu_slope",
+                                                        "bias_gradient"};
 
 Epilogue epilogue_in(const ManifestFields& fields) {
     const std::string word = fields.optional_text("epilogue");

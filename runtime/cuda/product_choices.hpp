@@ -19,9 +19,10 @@ namespace orrery::runtime::cuda {
 // What a product's kernel does before it writes (plan/ops/epilogues.hpp), biases apart.
 enum class Epilogue : std::uint8_t {
     none,
-    gelu,       // of what is not kept
-    gelu_kept,  // of what is written beside
-    gelu_slope  // of what is read
+    gelu,          // of what is not kept
+    gelu_kept,     // of what is written beside
+    gelu_slope,    // of what is read
+    bias_gradient  // sums of a's columns, written beside
 };
 
 // All that a choice of algorithm depends on. Alignments are of pointers, in bytes.

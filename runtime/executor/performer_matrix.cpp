@@ -34,6 +34,16 @@ void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
     call.kernels.activated_gemm(activated);
 }
 
+void Performer::compute(const plan::BiasGradientGemm& op, const Call& call) {
+    BiasGradientGemm gradients{gemm_of(op.gemm()), written(call, 1)};
+    Gemm& product = gradients.product;
+    product.a = read(call, 0);
+    product.b = read(call, 1);
+    product.c = written(call, 0);
+    product.accumulate = call.bound.accumulates;
+    call.kernels.bias_gradient_gemm(gradients);
+}
+
 void Performer::compute(const plan::Gemm& op, const Call& call) {
     Gemm gemm = gemm_of(op);
     if (op.transposed) gemm.form = GemmForm::forward;

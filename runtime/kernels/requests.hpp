@@ -326,6 +326,13 @@ struct ActivatedGemm {
     Buffer before;  // [m,n]
 };
 
+// A weight's gradient and, of the rows that it reads as a[k,m], the bias's: dbias[m] = Σ over k, or
+// added to what is there, as the product is. dbias is of c's type.
+struct BiasGradientGemm {
+    Gemm product;
+    Buffer dbias;
+};
+
 // told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too. Where gate
 // and up lie apart, told_by is the gate, and dx is both side by side.
 struct ActivationBackward {
@@ -958,6 +965,7 @@ struct GateRowsBackward {
 #define ORRERY_KERNELS(KERNEL)                           \
     KERNEL(gemm, Gemm)                                   \
     KERNEL(activated_gemm, ActivatedGemm)                \
+    KERNEL(bias_gradient_gemm, BiasGradientGemm)         \
     KERNEL(grouped_gemm, GroupedGemm)                    \
     ORRERY_OTHER_KERNELS(KERNEL)                         \
     ORRERY_SCRATCH_KERNELS(KERNEL)

@@ -381,6 +381,20 @@ Price KernelCost::price_activated_gemm(const plan::Block& block, const plan::Op&
     return price;
 }
 
+// Until it is timed: the product's time, as if the sums of what passes through it took none, and a
+// kernel that adds them to those of earlier micro-batches, since cuBLASLt's epilogue overwrites.
+// The first micro-batch's has nothing to add to, and is priced as the others.
+Price KernelCost::price_bias_gradient_gemm(const plan::Block& block, const plan::Op& op) const {
+    const auto& gradients = op.as<plan::BiasGradientGemm>();
+    Price price = price_gemm(block, op, gradients.gemm());
+    const plan::Tensor& sums = block.tensors[static_cast<std::size_t>(op.writes[1])];
+    const Price added =
+        price_bytes(OpKind::add, 3 * to_double(sums.bytes()), profile_.memory.t0_us.value);
+    price.seconds += added.seconds;
+    price.relative_sd = std::max(price.relative_sd, added.relative_sd);
+    return price;
+}
+
 // Until it is timed: what residual_add and norm take, but for the norm's constant and its reading
 // of the sum, the half of what it moves. So it is where all operands fit the cache and where none
 // do; between them what fits for one of the two is at hand for this kernel, too, though all
@@ -634,6 +648,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_gemm(block, op, op.as<plan::Gemm>());
         case OpKind::activated_gemm:
             return price_activated_gemm(block, op);
+        case OpKind::bias_gradient_gemm:
+            return price_bias_gradient_gemm(block, op);
         case OpKind::batched_gemm:
             return price_batched_gemm(op);
         case OpKind::attention:

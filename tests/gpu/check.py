@@ -39,6 +39,7 @@ SHARED_LAYOUTS = {
     "context 2, ring": (2, ["layout.context_parallel=2"]),
     "captured": (1, ["training.cuda_graphs=per_layer"]),
     "epilogues": (1, ["training.activation_kernel=epilogue"]),
+    "bias gradients": (1, ["training.bias_gradient_kernel=epilogue"]),
     "tensor 2, captured": (2, ["layout.tensor_parallel=2", "training.cuda_graphs=per_layer"]),
     "tensor 2, pipeline 2": (4, ["layout.tensor_parallel=2", "layout.pipeline_parallel=2"]),
 }
@@ -56,6 +57,8 @@ SHAPES = {
     "captured": ["layout.micro_batch_size=4", "layout.global_batch_size=16", "training.cuda_graphs=per_layer"],
     "epilogues": ["layout.micro_batch_size=4", "layout.global_batch_size=16",
                   "training.activation_kernel=epilogue"],
+    "bias gradients": ["layout.micro_batch_size=4", "layout.global_batch_size=16",
+                       "training.bias_gradient_kernel=epilogue"],
     "micro-batch 16": ["layout.micro_batch_size=16", "layout.global_batch_size=16"],
     "sequence 512": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "training.sequence_length=512"],
     "recomputed": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "layout.recompute=full"],

@@ -281,6 +281,41 @@ TEST_F(ProductChoices, AreThoseOfAnEpilogue) {
     EXPECT_EQ(products().several_searched, 0);
 }
 
+// Sums that are added to others are another choice, and are made elsewhere first: as aligned as
+// they can be.
+TEST_F(ProductChoices, AreThoseOfBiasGradients) {
+    const Rank rank(file_);
+    std::vector<std::byte> before(kMemory);
+    for (std::size_t i = 0; i < before.size(); ++i)
+        before[i] = static_cast<std::byte>(i % 61);
+    rank.driver->write(rank.memory, before);
+    BiasGradientGemm overwrites;
+    overwrites.product = rank.product();
+    overwrites.product.form = GemmForm::weight_gradient;
+    overwrites.dbias = {rank.memory + 3072 + 64, DType::bf16};
+    BiasGradientGemm adds = overwrites;
+    adds.product.accumulate = true;
+    rank.kernels->prepare(overwrites.product);
+    for (const BiasGradientGemm& each : {overwrites, adds, overwrites})
+        rank.kernels->prepare(each);
+    std::vector<std::byte> after(kMemory);
+    rank.driver->read(rank.memory, after);
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), kMemory), 0);
+    EXPECT_EQ(products().searches, 3);
+    const nlohmann::json entries = entries_of(file_);
+    ASSERT_EQ(entries.size(), 3U);
+    EXPECT_FALSE(entries[0].contains("epilogue"));
+    EXPECT_EQ(entries[1].at("epilogue"), "bias_gradient");
+    EXPECT_EQ(entries[1].at("alignment_beside"), 64);
+    EXPECT_EQ(entries[2].at("epilogue"), "bias_gradient");
+    EXPECT_EQ(entries[2].at("accumulate"), true);
+    products() = {};
+    const Rank next(file_);
+    next.kernels->bias_gradient_gemm(adds);
+    next.kernels->prepare(overwrites);
+    EXPECT_EQ(products().several_searched, 0);
+}
+
 TEST_F(ProductChoices, AreRefusedOfAFileThatIsNone) {
     { Rank(file_).kernels->prepare(Rank(file_).product()); }
     const nlohmann::json whole = nlohmann::json::parse(content(file_));

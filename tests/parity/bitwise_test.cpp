@@ -221,6 +221,11 @@ TEST_P(FusedKernels, OfProductsComputeWhatTwoKernelsDo) {
                  plan::OpKind::activated_gemm);
 }
 
+TEST_P(FusedKernels, OfBiasGradientsComputeWhatTwoKernelsDo) {
+    expect_fused(kGpt, in_fp32_unless_said(GetParam().sets),
+                 "training.bias_gradient_kernel=epilogue", plan::OpKind::bias_gradient_gemm);
+}
+
 std::vector<NamedLayout> fused_kernel_layouts() {
     const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
                       dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",

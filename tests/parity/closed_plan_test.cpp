@@ -42,6 +42,7 @@ std::vector<Model> worlds() {
         {kGpt, layout("masks", dropping({unfused, "training.dropout_masks=stored"}))},
         {kGpt, layout("added_norms", dropping({"training.norm_kernel=fused_add"}))},
         {kGpt, layout("epilogues", dropping({"training.activation_kernel=epilogue"}))},
+        {kGpt, layout("bias_gradients", dropping({"training.bias_gradient_kernel=epilogue"}))},
         {kGpt, layout("sequence", dropping({"tensor_parallel=2", "sequence_parallel=true"}))},
         {kGpt, layout("ring", dropping({"context_parallel=4"}))},
         {kGpt, layout("exchanged", {"context_parallel=2", "context_algorithm=all_to_all"})},

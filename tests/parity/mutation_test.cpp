@@ -145,6 +145,28 @@ TEST(Mutation, AWrongEpilogueIsFound) {
         }
 }
 
+// A bias's gradient that is of another linear's rows.
+TEST(Mutation, AWrongBiasGradientIsFound) {
+    std::int64_t changed = 0;
+    RunOptions options;
+    options.change_plan = [&](plan::Plan& plan) {
+        for (Block& block : plan.blocks) {
+            const auto of = [&](const char* label) {
+                return std::find_if(block.ops.begin(), block.ops.end(), [&](const Op& op) {
+                    return op.is<plan::BiasGradientGemm>() && op.label == label;
+                });
+            };
+            const auto projection = of("projection wgrad"), down = of("fc2 wgrad");
+            if (projection == block.ops.end() || down == block.ops.end()) continue;
+            ++changed;
+            std::swap(projection->reads[3], down->reads[3]);
+            std::swap(projection->writes[1], down->writes[1]);
+        }
+    };
+    EXPECT_TRUE(is_found({"training.bias_gradient_kernel=epilogue"}, options));
+    EXPECT_EQ(changed, 1);  // layers share a block
+}
+
 // Parameters that one rank changed and the others go on without.
 TEST(Mutation, AForgottenGatherIsFound) {
     RunOptions options;

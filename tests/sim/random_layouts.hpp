@@ -129,6 +129,8 @@ inline Sets random_sets() {
                "training.norm_kernel=" + word({"fused", "composed", "fused_add"}),
                "training.activation_kernel=" +
                    (precision == "fp8" ? std::string("own") : word({"own", "epilogue"})),
+               "training.bias_gradient_kernel=" +
+                   (precision == "fp8" ? std::string("own") : word({"own", "epilogue"})),
                "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
                "training.scatter_gather_transfers=" + word({"false", "true"}),
                "training.recompute_stops_early=" + word({"false", "true"}),

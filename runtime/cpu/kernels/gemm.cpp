@@ -27,4 +27,10 @@ void activated_gemm(const ActivatedGemm& op, Team& team) {
         activation_backward({op.form, product.m, product.n, c, op.before, c}, team);
 }
 
+void bias_gradient_gemm(const BiasGradientGemm& op, Team& team) {
+    const Gemm& product = op.product;
+    gemm(product, team);
+    bias_gradient({product.k, product.m, product.a, op.dbias, product.accumulate}, team);
+}
+
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -117,6 +117,31 @@ void check_gradient(World& world, DType type, const Size& size) {
     world.expect_close("c", c, roundings_of_sum(size.k), rounding_before(c, added));
 }
 
+// The sum is rounded to its type before it is added to another, which the oracle does not do;
+// hardly one is more than six deviations.
+void check_bias_gradient(World& world, DType type, const Size& size, bool accumulate) {
+    world.begin(
+        "bias_gradient_gemm",
+        text("weight gradient", size,
+             ((accumulate ? ", added to " : ", to ") + std::string(plan::name(type))).c_str()));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    const Values added = normals(size.m * size.n, 3);
+    Tensor& c = world.in(type, added);
+    Tensor& dbias = world.in(type, normals(size.m, 4));
+    world.run([&](Kernels& kernels, const Place& at) {
+        BiasGradientGemm op;
+        op.product = {
+            GemmForm::weight_gradient, size.m, size.n, size.k, at(a), at(b), {}, at(c), accumulate};
+        op.dbias = at(dbias);
+        kernels.bias_gradient_gemm(op);
+    });
+    world.expect_close("c", c, roundings_of_sum(size.k),
+                       accumulate ? rounding_before(c, added) : 0);
+    world.expect_close("dbias", dbias, roundings_of_sum(size.k),
+                       accumulate ? unit_of(type) * 6 * std::sqrt(static_cast<double>(size.k)) : 0);
+}
+
 // Logits in fp32 of 16-bit operands: the bias is of another type than they.
 void check_wide_result(World& world, const Size& size) {
     world.begin("gemm", text("forward", size, ", to fp32"));
@@ -148,7 +173,11 @@ void check_products(World& world) {
             check_epilogue(world, size, false);
             check_slope(world, size);
         }
+        for (const bool accumulate : {true, false})
+            check_bias_gradient(world, world.dtype(), size, accumulate);
         if (world.dtype() == DType::fp32) continue;
+        for (const bool accumulate : {true, false})
+            check_bias_gradient(world, DType::fp32, size, accumulate);
         check_gradient(world, DType::fp32, size);
         check_wide_result(world, size);
     }

@@ -87,7 +87,7 @@ const std::vector<Case>& cases() {
         {"gpt with epilogues",
          kGpt,
          "1f1b",
-         {spike, "training.activation_kernel=epilogue"},
+         {spike, "training.activation_kernel=epilogue", "training.bias_gradient_kernel=epilogue"},
          In::fp32_and_bf16},
         {"gpt offloaded",
          kGpt,

@@ -16,7 +16,7 @@ struct EmulatedDescription {
     cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias_type = CUDA_R_32F;
-    const void* bias = nullptr;
+    void* bias = nullptr;
     void* aux = nullptr;
     std::int64_t aux_leading = 0;
     const float *a_scale = nullptr, *b_scale = nullptr;
@@ -249,6 +249,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
         (description->aux == nullptr || description->aux_leading % 8 != 0 ||
          description->aux_leading < layout_d->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
+    // Gradients of biases are of the result's type.
+    const bool sums_columns = description->epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    if (sums_columns &&
+        (description->bias == nullptr || eight || description->bias_type != layout_d->type))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const auto scale_of = [](const float* scales, std::int32_t mode, std::int64_t i) {
         return scales == nullptr ? 1
                                  : scales[mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ? 0 : i];
@@ -256,6 +261,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     const float scale = *static_cast<const float*>(alpha);
     const float kept = *static_cast<const float*>(beta);
     emulation::put([=, asked = *description, out = *layout_d] {
+        for (std::int64_t column = 0; sums_columns && column < out.columns; ++column) {
+            float sum = 0;
+            for (std::int64_t k = 0; k < right.rows(); ++k)
+                sum += right.at(k, column);
+            store(buffer(asked.bias, asked.bias_type), column, sum);
+        }
         for (std::int64_t column = 0; column < out.columns; ++column)
             for (std::int64_t row = 0; row < out.rows; ++row) {
                 float sum = 0;

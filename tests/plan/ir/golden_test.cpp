@@ -338,6 +338,14 @@ TEST(PlanGolden, Epilogues) {
     expect_golden("epilogues_again", blocks_named(build_plan(s), "layer"));
 }
 
+// Of every linear, but where the bias is added to a share of its product's rows.
+TEST(PlanGolden, BiasGradients) {
+    Scenario s = small_gpt2();
+    s.training.framework.bias_gradient_kernel = BiasGradientKernel::epilogue;
+    expect_golden("bias_gradients", blocks_named(build_plan(s), "layer"));
+    expect_golden("bias_gradients_sequence", blocks_named(build_plan(sequence_2(s)), "layer"));
+}
+
 TEST(PlanGolden, SerialisedTensorCommunication) {
     Scenario s = sequence_2(small_gpt2());
     s.training.framework.overlap_tensor_backward = false;
