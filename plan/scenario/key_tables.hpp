@@ -44,6 +44,8 @@ const Keys<SharedStorage>& shared_storage_keys();
 const Keys<Run>& run_keys();
 const Keys<Run>& checkpoint_keys();
 const Keys<Health>& health_keys();
+const Keys<CtaBounds>& cta_keys();
+const Keys<NcclGroups>& nccl_group_keys();
 const Keys<NcclSettings>& nccl_keys();
 
 std::vector<KeySpec> imported_keys();

@@ -1,4 +1,6 @@
 // The section "run": what training needs beside the step itself.
+#include <array>
+
 #include <fmt/format.h>
 
 #include "plan/scenario/key_tables.hpp"
@@ -23,15 +25,57 @@ void find_data(Reading& reading, Section& section, const Folders& folders, Run& 
     if (run.data_path.empty()) run.data_path = find_file(run.data + ".bin", source, folders);
 }
 
-// 0 is silent; NCCL would take neither bound.
-void check_ctas(Reading& reading, const NcclSettings& nccl) {
-    if (nccl.min_ctas == 0 || nccl.max_ctas == 0 || nccl.min_ctas <= nccl.max_ctas) return;
-    reading
-        .report("S083", "/run/nccl/min_ctas",
-                fmt::format("kernels take at least {} SMs and at most {}", nccl.min_ctas,
-                            nccl.max_ctas))
-        .help = {fmt::format("min_ctas: {}", nccl.max_ctas),
-                 fmt::format("max_ctas: {}", nccl.min_ctas)};
+// 0 is silent; NCCL would take neither bound. Reported where the pair, or the half of it that is
+// not common to all, stands.
+void check_ctas(Reading& reading, const std::string& object, const CtaBounds& own,
+                const CtaBounds& common) {
+    const CtaBounds both{own.min > 0 ? own.min : common.min, own.max > 0 ? own.max : common.max};
+    if (both.min == 0 || both.max == 0 || both.min <= both.max) return;
+    Diagnostic& fault = reading.report(
+        "S083", object + (own.min > 0 ? "/min_ctas" : "/max_ctas"),
+        fmt::format("kernels take at least {} SMs and at most {}", both.min, both.max));
+    fault.help = {fmt::format("min_ctas: {}", both.max), fmt::format("max_ctas: {}", both.min)};
+}
+
+struct GroupRow {
+    const char* name;
+    CtaBounds NcclGroups::*bounds;
+};
+constexpr std::array kGroupRows = {
+    GroupRow{"tensor", &NcclGroups::tensor}, GroupRow{"context", &NcclGroups::context},
+    GroupRow{"expert", &NcclGroups::expert}, GroupRow{"data", &NcclGroups::data},
+    GroupRow{"pipeline", &NcclGroups::pipeline}};
+
+void read_nccl(Reading& reading, NcclSettings& nccl) {
+    read_object(reading, "/run/nccl", "run.nccl", nccl_keys(), nccl);
+    read_object(reading, "/run/nccl/groups", "run.nccl.groups", nccl_group_keys(), nccl.groups);
+    const CtaBounds common{nccl.min_ctas, nccl.max_ctas};
+    check_ctas(reading, "/run/nccl", common, {});
+    const bool sound =
+        reading.good_at("/run/nccl/min_ctas") && reading.good_at("/run/nccl/max_ctas");
+    for (const GroupRow& row : kGroupRows) {
+        const std::string at = std::string("/run/nccl/groups/") + row.name;
+        CtaBounds& own = nccl.groups.*row.bounds;
+        read_object(reading, at, std::string("run.nccl.groups.") + row.name, cta_keys(), own);
+        if (own != CtaBounds{}) check_ctas(reading, at, own, sound ? common : CtaBounds{});
+    }
+}
+
+// A group's own bounds.
+template <CtaBounds NcclGroups::*bounds>
+auto group_bounds(const char* name, const char* help) {
+    return own<NcclGroups>(name, KeyType::object, help, specs(cta_keys()))
+        .written_by([](const KeySpec&, const NcclGroups& from) {
+            return written(cta_keys(), from.*bounds);
+        })
+        .written_if([](const NcclGroups& from) { return from.*bounds != CtaBounds{}; });
+}
+
+template <std::int64_t CtaBounds::*member>
+auto cta_count(const char* name, const char* help) {
+    return count<member>(name, help, {1, 64}).unset().written_if([](const CtaBounds& from) {
+        return from.*member > 0;
+    });
 }
 
 // Any keys of the layout, none of which must be there.
@@ -55,9 +99,32 @@ auto nccl_count(const char* name, const char* help, IntegerRange range, const ch
 
 }  // namespace
 
+const Keys<CtaBounds>& cta_keys() {
+    static const Keys<CtaBounds> keys = {
+        cta_count<&CtaBounds::min>("min_ctas", "SMs that its kernels take at least"),
+        cta_count<&CtaBounds::max>("max_ctas", "SMs that its kernels take at most"),
+    };
+    return keys;
+}
+
+const Keys<NcclGroups>& nccl_group_keys() {
+    static const Keys<NcclGroups> keys = {
+        group_bounds<&NcclGroups::tensor>("tensor", "Of tensor-parallel ranks"),
+        group_bounds<&NcclGroups::context>("context", "Of context-parallel ranks"),
+        group_bounds<&NcclGroups::expert>("expert", "Of ranks that exchange rows of experts"),
+        group_bounds<&NcclGroups::data>(
+            "data", "Of ranks that sum gradients and share out states, experts' too"),
+        group_bounds<&NcclGroups::pipeline>(
+            "pipeline", "Of neighbours in a pipeline, and of its ends' tied embedding"),
+    };
+    return keys;
+}
+
+namespace {
+
 // Limits of counts are those of InfiniBand's packets; words are what NCCL 2.28 takes.
-const Keys<NcclSettings>& nccl_keys() {
-    static const Keys<NcclSettings> keys = {
+Keys<NcclSettings> of_all_communicators() {
+    return {
         nccl_count<&NcclSettings::ib_timeout>("ib_timeout",
                                               "A lost packet is missed after 4.096 µs × 2^this",
                                               {1, 31}, "NCCL_IB_TIMEOUT"),
@@ -100,12 +167,35 @@ const Keys<NcclSettings>& nccl_keys() {
         nccl_count<&NcclSettings::collnet_enable>("collnet_enable",
                                                   "Switches of the network reduce (SHARP): 1",
                                                   {0, 1}, "NCCL_COLLNET_ENABLE"),
+    };
+}
+
+Keys<NcclSettings> of_each_communicator() {
+    return {
         nccl_count<&NcclSettings::min_ctas>("min_ctas",
                                             "SMs that a communicator's kernels take at least",
                                             {1, 64}, "NCCL_MIN_CTAS"),
         nccl_count<&NcclSettings::max_ctas>(
             "max_ctas", "SMs that a communicator's kernels take at most", {1, 64}, "NCCL_MAX_CTAS"),
+        own<NcclSettings>("groups", KeyType::object,
+                          "Bounds of some communicators' SMs, in place of those of all",
+                          specs(nccl_group_keys()))
+            .written_by([](const KeySpec&, const NcclSettings& from) {
+                return written(nccl_group_keys(), from.groups);
+            })
+            .written_if([](const NcclSettings& from) { return from.groups != NcclGroups{}; }),
+        flag<&NcclSettings::registered_buffers>(
+            "registered_buffers",
+            "Each communicator knows the memory of a step before it is used: NVSwitches and "
+            "adapters reach it without copies")
+            .written_if([](const NcclSettings& from) { return from.registered_buffers; }),
     };
+}
+
+}  // namespace
+
+const Keys<NcclSettings>& nccl_keys() {
+    static const Keys<NcclSettings> keys = joined(of_all_communicators(), of_each_communicator());
     return keys;
 }
 
@@ -181,8 +271,7 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     find_first_weights(reading, section, folders, run);
     read_reliability(reading, run);
     section.finish();
-    read_object(reading, "/run/nccl", "run.nccl", nccl_keys(), run.nccl);
-    check_ctas(reading, run.nccl);
+    read_nccl(reading, run.nccl);
 }
 
 }  // namespace orrery::plan

@@ -711,6 +711,22 @@ enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc, megatron 
 // nodes, where nothing else has bound the process; numa: in any case, or the run does not begin.
 enum class BindTo : std::uint8_t { automatic, numa, none };
 
+// SMs that one communicator's kernels take, a block on each; 0: silent.
+struct CtaBounds {
+    std::int64_t min = 0, max = 0;
+
+    bool operator==(const CtaBounds&) const = default;
+};
+
+// Of communicators by what travels on them; silent ones are bound as all are.
+struct NcclGroups {
+    CtaBounds tensor, context, expert;
+    CtaBounds data;      // ranks that sum gradients and share out states, experts' too
+    CtaBounds pipeline;  // neighbours, and the ends that sum a tied embedding
+
+    bool operator==(const NcclGroups&) const = default;
+};
+
 // Settings of NCCL that a run is launched with; empty, 0 or −1 where the scenario leaves one to the
 // environment, or to NCCL.
 struct NcclSettings {
@@ -731,6 +747,8 @@ struct NcclSettings {
     std::int64_t collnet_enable = -1;  // whether switches of the network reduce (SHARP)
     std::int64_t min_ctas = 0;         // of one communicator's kernels, on as many SMs; 0: silent
     std::int64_t max_ctas = 0;
+    NcclGroups groups;
+    bool registered_buffers = false;  // each communicator knows the arena before it is used
 
     bool operator==(const NcclSettings&) const = default;
 };

@@ -5,6 +5,7 @@
 
 #include "runtime/backends/bound_ranks.hpp"
 #include "runtime/backends/cuda_devices.hpp"
+#include "runtime/backends/nccl_groups.hpp"
 #include "runtime/backends/rank_devices.hpp"
 #include "runtime/backends/rows.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
@@ -34,11 +35,22 @@ void say(const BackendRequest& request, const std::vector<std::string>& lines) {
         request.settings(line);
 }
 
-// Ranks that share a device were started with settings of their own.
-void export_nccl_settings(const BackendRequest& request) {
-    const NcclVariables nccl = nccl_variables(request.nccl, process_environment());
+// What communicators are made with; the rest NCCL reads in its variables. Ranks that share a device
+// were started with settings of their own.
+CommunicatorOptions settle_nccl(const BackendRequest& request) {
+    if (request.ranks_per_device > 1) return {};
+    const VariableLookup environment = process_environment();
+    CommunicatorOptions options = communicator_options(request.nccl, environment);
+    const std::int64_t ranks = request.launch ? request.launch->size : request.ranks_here;
+    options.registers_memory = request.nccl.registered_buffers && ranks > 1;
+    if (options.registers_memory)
+        say(request, {"memory of a step: NCCL's, registered with each communicator "
+                      "(run.nccl.registered_buffers)"});
+    const NcclVariables nccl = nccl_variables(request.nccl, environment);
     export_variables(nccl.exported);
+    remove_variables(nccl.removed);
     say(request, nccl.lines);
+    return options;
 }
 
 // Another kernel is another rounding: a run says whose attention it has.
@@ -72,8 +84,8 @@ Binding binding_of(const BackendRequest& request, int devices) {
 
 std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     export_cuda_settings();
-    if (request.ranks_per_device <= 1) export_nccl_settings(request);
     StreamBackendOptions options;
+    options.communicators = settle_nccl(request);
     options.streams.time_ops = request.time_ops;
     options.streams.keep_layers = request.keep_layers;
     options.streams.poison = request.check_memory;
@@ -81,7 +93,9 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
     options.overdue = request.overdue;
-    const DriverSource devices = cuda_devices_of_process(request.cuda);
+    CudaSettings settings = request.cuda;
+    settings.registered_buffers = options.communicators.registers_memory;
+    const DriverSource devices = cuda_devices_of_process(settings);
     say(request, {attention_line(request.cuda)});
     say(request, graphs_lines(request));
     return with_bound_ranks(std::make_unique<StreamBackend>(devices, request.launch, options),

@@ -11,6 +11,9 @@ struct CudaSettings {
     // choose.
     std::string product_choices = {};
     bool cudnn = true;  // performs the attention that it has an engine for, where it is there
+    // Memory is what NCCL's communicators can be made to know
+    // (CommunicatorOptions::registers_memory has them do so): not freed before they are.
+    bool registered_buffers = false;
 };
 
 }  // namespace orrery::runtime

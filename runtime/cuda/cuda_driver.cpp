@@ -8,6 +8,7 @@
 #include "runtime/cuda/cublas_lt.hpp"
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/nccl_memory.hpp"
 
 namespace orrery::runtime {
 
@@ -67,7 +68,7 @@ struct CudaDriver::HostCall {
 };
 
 CudaDriver::CudaDriver(int device, const CudaSettings& settings)
-    : device_(device), cudnn_(settings.cudnn) {
+    : device_(device), cudnn_(settings.cudnn), registered_buffers_(settings.registered_buffers) {
     enter();
     if (!settings.product_choices.empty())
         choices_.emplace(settings.product_choices, kind_of(device));
@@ -93,8 +94,19 @@ void CudaDriver::enter() const {
 
 std::byte* CudaDriver::allocate(std::int64_t bytes) {
     enter();
-    memory_.push_back(cuda::allocate(bytes));
-    return static_cast<std::byte*>(memory_.back().get());
+    if (!registered_buffers_) {
+        memory_.push_back(cuda::allocate(bytes));
+        return static_cast<std::byte*>(memory_.back().get());
+    }
+    void* const memory = allocate_for_nccl(bytes);
+    memory_of_nccl_.emplace_back(memory);
+    check(cudaMemset(memory, 0, static_cast<std::size_t>(bytes)), "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return static_cast<std::byte*>(memory);
+}
+
+void CudaDriver::NcclDeleter::operator()(void* memory) const {
+    free_of_nccl(memory);
 }
 
 std::byte* CudaDriver::allocate_host(std::int64_t bytes) {

@@ -60,11 +60,16 @@ class CudaDriver final : public StreamDriver {
 
     int device_;
     bool cudnn_;
+    bool registered_buffers_;
     std::optional<ProductChoices> choices_;
     std::vector<cudaStream_t> streams_;
     std::vector<cudaEvent_t> events_;
     std::vector<cudaGraphExec_t> graphs_;
     std::vector<DeviceMemory> memory_;
+    struct NcclDeleter {
+        void operator()(void* memory) const;
+    };
+    std::vector<std::unique_ptr<void, NcclDeleter>> memory_of_nccl_;
     std::vector<HostBlock> host_memory_;
     HostFault host_fault_;
     std::deque<std::unique_ptr<HostCall>> calls_;  // oldest first; those at the front may be over

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <list>
 #include <thread>
 
 #include "plan/check.hpp"
@@ -62,14 +63,16 @@ class NcclDriver final : public CollectiveDriver {
         return {bytes.begin(), bytes.end()};
     }
 
-    Communicator begin(std::span<const std::byte> id, std::int64_t member,
-                       std::int64_t members) override {
+    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
+                       const BlockBounds& blocks) override {
         enter();
         ncclUniqueId name;
         ORRERY_CHECK(id.size() == sizeof name, "an id that is not NCCL's");
         std::memcpy(&name, id.data(), sizeof name);
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
+        if (blocks.min > 0) config.minCTAs = static_cast<int>(blocks.min);
+        if (blocks.max > 0) config.maxCTAs = static_cast<int>(blocks.max);
         ncclComm_t made = nullptr;
         check(nccl().CommInitRankConfig(&made, static_cast<int>(members), name,
                                         static_cast<int>(member), &config),
@@ -92,6 +95,41 @@ class NcclDriver final : public CollectiveDriver {
                nccl().GetLastError(of(communicator));
     }
 
+    Registration register_memory(Communicator communicator, std::byte* memory, std::int64_t bytes,
+                                 bool symmetric) override {
+        enter();
+        // NCCL may fill it in later.
+        KnownMemory& made = known_.emplace_back();
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+        made.window_asked = symmetric && nccl().CommWindowRegister != nullptr;
+        if (made.window_asked) {
+            check(nccl().CommWindowRegister(of(communicator), memory, count(bytes), &made.window,
+                                            NCCL_WIN_COLL_SYMMETRIC),
+                  "ncclCommWindowRegister");
+            return &made;
+        }
+#endif
+        static_cast<void>(symmetric);  // known to each member by itself
+        check(nccl().CommRegister(of(communicator), memory, count(bytes), &made.handle),
+              "ncclCommRegister");
+        return &made;
+    }
+    bool taken(Registration registration) override {
+        const KnownMemory& known = *static_cast<KnownMemory*>(registration);
+        return !known.window_asked || known.window != nullptr;
+    }
+    void deregister(Communicator communicator, Registration registration) override {
+        enter();
+        const KnownMemory& known = *static_cast<KnownMemory*>(registration);
+        if (known.handle != nullptr)
+            check(nccl().CommDeregister(of(communicator), known.handle), "ncclCommDeregister");
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+        if (known.window != nullptr)
+            check(nccl().CommWindowDeregister(of(communicator), known.window),
+                  "ncclCommWindowDeregister");
+#endif
+    }
+
     void end(Communicator communicator) override {
         enter();
         check(nccl().CommFinalize(of(communicator)), "ncclCommFinalize");
@@ -108,8 +146,12 @@ class NcclDriver final : public CollectiveDriver {
         check(nccl().CommAbort(of(communicator)), "ncclCommAbort");
     }
 
-    void group_start() override { check(nccl().GroupStart(), "ncclGroupStart"); }
-    void group_end() override { check(nccl().GroupEnd(), "ncclGroupEnd"); }
+    void group_start() override {
+        check(nccl().GroupStart(), "ncclGroupStart");
+    }
+    void group_end() override {
+        check(nccl().GroupEnd(), "ncclGroupEnd");
+    }
 
     void all_reduce(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
                     Reduction reduction, Stream stream) override {
@@ -161,11 +203,25 @@ class NcclDriver final : public CollectiveDriver {
     }
 
   private:
+    struct KnownMemory {
+        void* handle = nullptr;
+        bool window_asked = false;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+        ncclWindow_t window = nullptr;
+#else
+        void* window = nullptr;
+#endif
+    };
+
     static ncclComm_t of(Communicator communicator) {
         return static_cast<ncclComm_t>(communicator);
     }
-    static cudaStream_t of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
-    static std::size_t count(std::int64_t number) { return static_cast<std::size_t>(number); }
+    static cudaStream_t of(Stream stream) {
+        return static_cast<cudaStream_t>(stream.handle);
+    }
+    static std::size_t count(std::int64_t number) {
+        return static_cast<std::size_t>(number);
+    }
 
     static ncclResult_t result_of(Communicator communicator) {
         ncclResult_t result = ncclSuccess;
@@ -174,9 +230,12 @@ class NcclDriver final : public CollectiveDriver {
     }
 
     // CUDA's current device is the thread's, and threads may take turns.
-    void enter() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+    void enter() const {
+        check(cudaSetDevice(device_), "cudaSetDevice");
+    }
 
     int device_;
+    std::list<KnownMemory> known_;
 };
 
 }  // namespace

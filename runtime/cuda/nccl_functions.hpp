@@ -11,22 +11,36 @@ namespace orrery::runtime::cuda {
     EACH(AllReduce)                 \
     EACH(Broadcast)                 \
     EACH(CommAbort)                 \
+    EACH(CommDeregister)            \
     EACH(CommDestroy)               \
     EACH(CommFinalize)              \
     EACH(CommGetAsyncError)         \
     EACH(CommInitRankConfig)        \
+    EACH(CommRegister)              \
     EACH(GetErrorString)            \
     EACH(GetLastError)              \
     EACH(GetUniqueId)               \
     EACH(GroupEnd)                  \
     EACH(GroupStart)                \
+    EACH(MemAlloc)                  \
+    EACH(MemFree)                   \
     EACH(Recv)                      \
     EACH(ReduceScatter)             \
     EACH(Send)
 
+// Of later versions than the oldest that does: null where the library does not have one.
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+#define ORRERY_LATER_NCCL_FUNCTIONS(EACH) \
+    EACH(CommWindowDeregister)            \
+    EACH(CommWindowRegister)
+#else
+#define ORRERY_LATER_NCCL_FUNCTIONS(EACH)
+#endif
+
 struct Nccl {
 #define ORRERY_MEMBER(name) decltype(&nccl##name) name = nullptr;
     ORRERY_NCCL_FUNCTIONS(ORRERY_MEMBER)
+    ORRERY_LATER_NCCL_FUNCTIONS(ORRERY_MEMBER)
 #undef ORRERY_MEMBER
 };
 

@@ -23,6 +23,13 @@ class CollectiveError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Blocks, each on an SM, that one communicator's kernels have; 0: as many as the library likes.
+struct BlockBounds {
+    std::int64_t min = 0, max = 0;
+
+    bool operator==(const BlockBounds&) const = default;
+};
+
 class CollectiveDriver {
   public:
     using Communicator = void*;
@@ -39,11 +46,22 @@ class CollectiveDriver {
 
     // Begins to make a communicator; it is of use once its state is ready.
     virtual Communicator begin(std::span<const std::byte> id, std::int64_t member,
-                               std::int64_t members) = 0;
+                               std::int64_t members, const BlockBounds& blocks) = 0;
     // Also of the calls made on it since: one that is in progress takes no other.
     virtual State state(Communicator communicator) = 0;
     // Why it has failed.
     virtual std::string fault(Communicator communicator) = 0;
+    // Makes memory of the device known to a communicator before any call names it; done once the
+    // communicator is ready again. `symmetric`: all members ask for it at once, of as many bytes of
+    // memory in which what their calls name has the same places. Else each may by itself.
+    using Registration = void*;
+    virtual Registration register_memory(Communicator communicator, std::byte* memory,
+                                         std::int64_t bytes, bool symmetric) = 0;
+    // Of one that is done: whether the library has taken it. One that is symmetric it may not.
+    virtual bool taken(Registration registration) = 0;
+    // Before the memory is freed, or the communicator ended; one that is aborted forgets by itself.
+    virtual void deregister(Communicator communicator, Registration registration) = 0;
+
     // Both free it: end() once its calls have ended on all members, abort() at any time.
     virtual void end(Communicator communicator) = 0;
     virtual void abort(Communicator communicator) = 0;

@@ -33,11 +33,13 @@ int turn_of(std::int64_t first, std::int64_t members) {
 GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
                                      CollectiveDriver& driver, StreamDriver& streams,
                                      ControlPlane& plane, const CallTimeouts& timeouts,
-                                     std::function<Instant()> now, const WatchOptions& watching)
+                                     std::function<Instant()> now, const WatchOptions& watching,
+                                     const CommunicatorOptions& options)
     : StreamCommunicator(mesh, rank),
       driver_(driver),
       plane_(plane),
       timeouts_(timeouts),
+      options_(options),
       now_(std::move(now)),
       barrier_word_(streams.allocate(plan::size_bytes(plan::DType::i32))),
       pending_(streams) {
@@ -57,6 +59,7 @@ GroupCommunicator::~GroupCommunicator() {
     watch_.reset();  // a goodbye has a time of its own
     try {
         plane_.check();
+        drop_registrations();
         for (Handle& handle : handles_)
             if (handle != nullptr) driver_.end(std::exchange(handle, nullptr));
     } catch (const std::runtime_error&) {  // the run has ended, or cannot end well
@@ -114,7 +117,9 @@ void GroupCommunicator::connect(Party party, std::span<const std::byte> id) {
     const auto own = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
     const std::string doing = "making a communicator " + of_party(party);
     enter_driver(doing, timeouts_.usual);
-    handles_[party] = driver_.begin(id, own, static_cast<std::int64_t>(ranks.size()));
+    const Party kind = party < plan::kGroupKinds ? party : party_of(GroupKind::pipeline);
+    handles_[party] =
+        driver_.begin(id, own, static_cast<std::int64_t>(ranks.size()), options_.blocks[kind]);
     leave_driver();
     settle(party, [&] { return doing; });
 }
@@ -123,19 +128,74 @@ void GroupCommunicator::connect() {
     const std::lock_guard lock(mutex_);
     try {
         const std::vector<ControlPlane::Bytes> ids = plane_.all_gather(own_ids());
-        for_each_kind([&](GroupKind group) {
-            if (members(group).size() < 2) return;
-            connect(party_of(group), id_of(party_of(group), members(group).front(), ids));
+        for_each_party([&](Party party) {
+            const Party named = party == kBefore ? kAfter : party;
+            connect(party, id_of(named, ranks_of(party).front(), ids));
         });
-        const auto ring = static_cast<std::int64_t>(members(GroupKind::pipeline).size());
-        const std::int64_t own = index_in(GroupKind::pipeline);
-        for (int turn = 0; ring > 2 && turn < kTurns; ++turn)
-            for (const Party party : {kAfter, kBefore})
-                if (turn_of(party == kAfter ? own : (own + ring - 1) % ring, ring) == turn)
-                    connect(party, id_of(kAfter, ranks_of(party).front(), ids));
     } catch (const CollectiveError& error) {
         fail(error.what());
     }
+}
+
+void GroupCommunicator::for_each_party(const std::function<void(Party)>& visit) {
+    for_each_kind([&](GroupKind group) {
+        if (members(group).size() > 1) visit(party_of(group));
+    });
+    const auto ring = static_cast<std::int64_t>(members(GroupKind::pipeline).size());
+    const std::int64_t own = index_in(GroupKind::pipeline);
+    for (int turn = 0; ring > 2 && turn < kTurns; ++turn)
+        for (const Party party : {kAfter, kBefore})
+            if (turn_of(party == kAfter ? own : (own + ring - 1) % ring, ring) == turn)
+                visit(party);
+}
+
+void GroupCommunicator::register_memory(std::byte* memory, std::int64_t bytes) {
+    if (!options_.registers_memory) return;
+    seen();
+    const std::lock_guard lock(mutex_);
+    check_plane();
+    try {
+        for_each_party([&](Party party) { make_known(party, memory, bytes); });
+    } catch (const CollectiveError& error) {
+        fail(error.what());
+    }
+}
+
+// Ranks of one stage perform one program: their arenas are alike to the byte.
+void GroupCommunicator::make_known(Party party, std::byte* memory, std::int64_t bytes) {
+    ORRERY_CHECK(known_[party] == nullptr, "memory is registered once");
+    const std::vector<plan::Rank> ranks = ranks_of(party);
+    const bool alike = std::all_of(ranks.begin(), ranks.end(), [&](plan::Rank other) {
+        return mesh().coordinates(other).pipeline == mesh().coordinates(rank()).pipeline;
+    });
+    const std::string doing = "registering memory with the communicator " + of_party(party);
+    const auto ask = [&](bool symmetric) {
+        enter_driver(doing, timeouts_.usual);
+        known_[party] = driver_.register_memory(handle(party), memory, bytes, symmetric);
+        leave_driver();
+        settle(party, [&] { return doing; });
+    };
+    ask(alike);
+    if (!alike || driver_.taken(known_[party])) return;
+    driver_.deregister(handle(party), std::exchange(known_[party], nullptr));
+    ask(false);
+}
+
+void GroupCommunicator::forget_memory() {
+    seen();
+    const std::lock_guard lock(mutex_);
+    check_plane();
+    try {
+        drop_registrations();
+    } catch (const CollectiveError& error) {
+        fail(error.what());
+    }
+}
+
+void GroupCommunicator::drop_registrations() {
+    for (Party party = 0; party < kParties; ++party)
+        if (known_[party] != nullptr)
+            driver_.deregister(handle(party), std::exchange(known_[party], nullptr));
 }
 
 void GroupCommunicator::abort(std::string_view reason) {
@@ -247,6 +307,7 @@ void GroupCommunicator::fail(const std::string& reason) {
 }
 
 void GroupCommunicator::abort_all() {
+    known_.fill(nullptr);
     for (Handle& handle : handles_)
         if (handle != nullptr) {
             try {

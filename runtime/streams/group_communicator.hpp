@@ -37,6 +37,12 @@
 
 namespace orrery::runtime {
 
+// Of the communicators that a run has; those of neighbours in a pipeline are as its group's.
+struct CommunicatorOptions {
+    std::array<BlockBounds, plan::kGroupKinds> blocks{};  // by group
+    bool registers_memory = false;
+};
+
 class GroupCommunicator : public StreamCommunicator {
   public:
     // Returns once the communicators of all ranks are ready. Drivers and plane must outlive it; the
@@ -44,8 +50,16 @@ class GroupCommunicator : public StreamCommunicator {
     GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank, CollectiveDriver& driver,
                       StreamDriver& streams, ControlPlane& plane, const CallTimeouts& timeouts = {},
                       std::function<Instant()> now = std::chrono::steady_clock::now,
-                      const WatchOptions& watching = {});
+                      const WatchOptions& watching = {}, const CommunicatorOptions& options = {});
     ~GroupCommunicator() override;
+
+    // Where the options ask for it: every communicator knows the memory, which holds what all
+    // later calls name, until forget_memory() or its own end. To be called on all ranks, those of
+    // a stage with as many bytes of the same plan, before any call on it.
+    void register_memory(std::byte* memory, std::int64_t bytes);
+    // Once no call is under way on any rank. What a run that has ended had registered goes with
+    // its communicators.
+    void forget_memory();
 
     void issue_on(Stream stream) override { stream_ = stream; }
     void check() override;
@@ -76,6 +90,10 @@ class GroupCommunicator : public StreamCommunicator {
 
     void connect();
     void connect(Party party, std::span<const std::byte> id);
+    // Every party that has a communicator, or is to have one, in the one order of all ranks.
+    void for_each_party(const std::function<void(Party)>& visit);
+    void make_known(Party party, std::byte* memory, std::int64_t bytes);
+    void drop_registrations();
     std::vector<std::byte> own_ids();
     std::span<const std::byte> id_of(Party party, plan::Rank leader,
                                      const std::vector<ControlPlane::Bytes>& ids) const;
@@ -110,10 +128,12 @@ class GroupCommunicator : public StreamCommunicator {
     CollectiveDriver& driver_;
     ControlPlane& plane_;
     const CallTimeouts timeouts_;
+    const CommunicatorOptions options_;
     const std::function<Instant()> now_;
     void* barrier_word_;  // device memory that nobody reads
     Stream stream_;
-    std::array<Handle, kParties> handles_{};  // null: none, or alone in it
+    std::array<Handle, kParties> handles_{};                        // null: none, or alone in it
+    std::array<CollectiveDriver::Registration, kParties> known_{};  // null: no memory is
     std::array<std::int64_t, kParties> calls_{};
     PendingCalls pending_;
     std::string ended_;  // why, where this rank has ended the run

@@ -28,7 +28,8 @@ class StreamSeat final : public RankSeat {
           marks_(source.driver(device)),
           collectives_(source.collectives(device)),
           communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts,
-                        std::chrono::steady_clock::now, {.overdue = options.overdue}) {}
+                        std::chrono::steady_clock::now, {.overdue = options.overdue},
+                        options.communicators) {}
 
     plan::Rank rank() const override { return rank_; }
     ControlPlane& control() override { return plane_; }
@@ -49,11 +50,13 @@ class StreamSeat final : public RankSeat {
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const std::string& offload_path) override {
+        communicator_.forget_memory();
         driver_.reset();
         driver_ = source_.driver(device_);
         StreamOptions options = options_.streams;
         options.offload_path = offload_path;
         auto device = std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
+        communicator_.register_memory(device->arena(), program.arena_bytes);
         device->prepare();
         if (const std::string choices = driver_->choices_id(); !choices.empty())
             require_agreement(plane_, {{"/run/product_choices", "the file with id " + choices}});

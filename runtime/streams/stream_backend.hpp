@@ -31,6 +31,7 @@ std::optional<int> device_of_rank(int devices, int ranks_per_device, bool launch
 struct StreamBackendOptions {
     StreamOptions streams;
     CallTimeouts timeouts;
+    CommunicatorOptions communicators;
     int ranks_per_device = 1;  // of a launch; more than one: for tests of correctness
     int threads_per_rank = 1;  // of the host
     // Of a launch, on a thread beside the rank's, which is held by the driver of a run that is

@@ -59,6 +59,9 @@ class StreamDevice final : public Device, private StepParts {
                  const StreamOptions& options, FlightRecorder* recorder);
     ~StreamDevice() override;
 
+    // What all calls of its communicator name is in there.
+    std::byte* arena() const { return memory_.arena(); }
+
     // Before the first step: has the kernels prepare what the programs of all turns will launch.
     void prepare();
 

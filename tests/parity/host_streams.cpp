@@ -260,7 +260,8 @@ std::vector<std::byte> HostCollectives::unique_id() {
 }
 
 HostCollectives::Communicator HostCollectives::begin(std::span<const std::byte> id,
-                                                     std::int64_t member, std::int64_t members) {
+                                                     std::int64_t member, std::int64_t members,
+                                                     const runtime::BlockBounds& /*blocks*/) {
     std::int64_t number = 0;
     std::memcpy(&number, id.data(), sizeof number);
     members_.push_back(

@@ -103,13 +103,19 @@ class HostCommunicator final : public runtime::StreamCommunicator {
 
 // A library of collectives over the threads of this process: each communicator is a world of its
 // own, which its members find by the id.
-class HostCollectives final : public runtime::CollectiveDriver {
+class HostCollectives : public runtime::CollectiveDriver {
   public:
     std::vector<std::byte> unique_id() override;
-    Communicator begin(std::span<const std::byte> id, std::int64_t member,
-                       std::int64_t members) override;
+    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
+                       const runtime::BlockBounds& blocks) override;
     State state(Communicator) override { return State::ready; }
     std::string fault(Communicator) override { return ""; }
+    Registration register_memory(Communicator communicator, std::byte*, std::int64_t,
+                                 bool) override {
+        return communicator;
+    }
+    bool taken(Registration) override { return true; }
+    void deregister(Communicator, Registration) override {}
     void end(Communicator) override {}
     void abort(Communicator communicator) override;
 

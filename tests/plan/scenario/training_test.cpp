@@ -124,13 +124,41 @@ TEST(Training, SettingsOfNcclAreReadAndSilentOnesStaySilent) {
                "run.nccl.ib_tc=106", "run.nccl.ib_sl=4", "run.nccl.net_gdr_level=PHB",
                "run.nccl.cross_nic=0", "run.nccl.nvls_enable=2", "run.nccl.collnet_enable=1",
                "run.nccl.min_ctas=4", "run.nccl.max_ctas=16"});
-    EXPECT_EQ(all.run.nccl, (NcclSettings{22, 0, "mlx5_0:1", "^docker", "NVLSTree", "LL128", "INFO",
-                                          3, 106, 4, "PHB", 0, 2, 1, 4, 16}));
+    EXPECT_EQ(all.run.nccl, (NcclSettings{22,
+                                          0,
+                                          "mlx5_0:1",
+                                          "^docker",
+                                          "NVLSTree",
+                                          "LL128",
+                                          "INFO",
+                                          3,
+                                          106,
+                                          4,
+                                          "PHB",
+                                          0,
+                                          2,
+                                          1,
+                                          4,
+                                          16,
+                                          {},
+                                          false}));
     EXPECT_EQ(sound({"run.nccl.debug=WARN"}).run.nccl.ib_retry_cnt, -1);
     // Bounds may meet, and either may stand alone.
     EXPECT_EQ(sound({"run.nccl.min_ctas=8", "run.nccl.max_ctas=8"}).run.nccl.max_ctas, 8);
     EXPECT_EQ(sound({"run.nccl.min_ctas=8"}).run.nccl.max_ctas, 0);
     EXPECT_EQ(sound({"run.nccl.max_ctas=8"}).run.nccl.min_ctas, 0);
+}
+
+TEST(Training, BoundsOfNcclsGroupsAreReadAndMeetThoseOfAll) {
+    const NcclSettings read =
+        sound({"run.nccl.max_ctas=32", "run.nccl.registered_buffers=true",
+               R"(run.nccl.groups={"tensor": {"min_ctas": 4, "max_ctas": 16}})",
+               "run.nccl.groups.context.max_ctas=3", "run.nccl.groups.expert.min_ctas=5",
+               "run.nccl.groups.data.max_ctas=8", "run.nccl.groups.pipeline.min_ctas=32"})
+            .run.nccl;
+    EXPECT_EQ(read.groups, (NcclGroups{{4, 16}, {0, 3}, {5, 0}, {0, 8}, {32, 0}}));
+    EXPECT_TRUE(read.registered_buffers);
+    EXPECT_FALSE(sound({}).run.nccl.registered_buffers);
 }
 
 TEST(Training, LossScaleIsANumberOrSaysHowItMoves) {

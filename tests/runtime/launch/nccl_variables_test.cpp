@@ -22,8 +22,9 @@ NcclVariables variables(const plan::NcclSettings& settings,
 }
 
 TEST(NcclVariables, EveryKeyHasItsVariable) {
-    const plan::NcclSettings all{22,  0, "mlx5_0", "^docker", "Ring", "Simple", "WARN", 3,
-                                 106, 4, "PHB",    0,         2,      1,        4,      16};
+    const plan::NcclSettings all{22,     0, "mlx5_0", "^docker", "Ring", "Simple",
+                                 "WARN", 3, 106,      4,         "PHB",  0,
+                                 2,      1, 4,        16,        {},     false};
     const NcclVariables result = variables(all, {});
     EXPECT_EQ(result.exported, (std::vector<Variable>{{"NCCL_IB_TIMEOUT", "22"},
                                                       {"NCCL_IB_RETRY_CNT", "0"},
@@ -45,7 +46,10 @@ TEST(NcclVariables, EveryKeyHasItsVariable) {
     // A key that nothing exports would be an option that nothing reads.
     const plan::KeySpec* const declared = plan::key_at("run.nccl");
     ASSERT_NE(declared, nullptr);
-    ASSERT_EQ(declared->keys.size(), result.exported.size());
+    // Behind them what communicators are made with (runtime/backends/nccl_groups.hpp).
+    ASSERT_EQ(declared->keys.size(), result.exported.size() + 2);
+    EXPECT_EQ(declared->keys[result.exported.size()].name, "groups");
+    EXPECT_EQ(declared->keys.back().name, "registered_buffers");
     for (std::size_t i = 0; i < result.exported.size(); ++i)
         EXPECT_EQ(declared->keys[i].aliases.front(), result.exported[i].name);
     EXPECT_EQ(result.lines[3], "NCCL_SOCKET_IFNAME=^docker (run.nccl.socket_interface)");
@@ -68,6 +72,36 @@ TEST(NcclVariables, AScenarioThatSpeaksWinsAndSaysSo) {
               (std::vector<std::string>{
                   "NCCL_IB_TIMEOUT=22 (run.nccl.ib_timeout, instead of the environment's 18)",
                   "NCCL_DEBUG=WARN (run.nccl.debug)"}));
+}
+
+// Where groups have bounds of their own all communicators are made with theirs: a variable would
+// win over each of them.
+TEST(NcclVariables, BoundsOfGroupsTakeTheVariablesAway) {
+    plan::NcclSettings settings;
+    settings.debug = "WARN";
+    settings.max_ctas = 32;
+    settings.groups.tensor = {4, 16};
+    settings.groups.data.max = 8;
+    const NcclVariables result =
+        variables(settings, {{"NCCL_MIN_CTAS", "2"}, {"NCCL_MAX_CTAS", "64"}});
+    EXPECT_EQ(result.exported, (std::vector<Variable>{{"NCCL_DEBUG", "WARN"}}));
+    EXPECT_EQ(result.removed, (std::vector<std::string>{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}));
+    EXPECT_EQ(result.lines,
+              (std::vector<std::string>{
+                  "NCCL_DEBUG=WARN (run.nccl.debug)",
+                  "SMs of other communicators, min_ctas: 2 (the environment's)",
+                  "SMs of other communicators, max_ctas: 32 (run.nccl.max_ctas, instead of "
+                  "NCCL_MAX_CTAS=64)",
+                  "SMs of tensor communicators, min_ctas: 4 (run.nccl.groups.tensor)",
+                  "SMs of tensor communicators, max_ctas: 16 (run.nccl.groups.tensor)",
+                  "SMs of data communicators, max_ctas: 8 (run.nccl.groups.data)"}));
+    EXPECT_TRUE(variables(settings, {}).removed.empty());
+}
+
+TEST(NcclVariables, AreRemoved) {
+    setenv("TEST_OF_REMOVAL", "there", 1);
+    remove_variables({"TEST_OF_REMOVAL"});
+    EXPECT_EQ(std::getenv("TEST_OF_REMOVAL"), nullptr);
 }
 
 TEST(NcclVariables, AreExported) {

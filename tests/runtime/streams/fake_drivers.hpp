@@ -22,9 +22,15 @@ namespace orrery::runtime {
 struct FakeCommunicator {
     std::string id;  // "r2.0": the first that rank 2 has named
     std::int64_t member = 0, members = 0;
+    BlockBounds blocks{};
     std::vector<std::string> calls;      // collectives, in order
     std::vector<std::string> transfers;  // "send 64 to 1"
     bool ended = false, aborted = false;
+};
+
+struct FakeRegistration {
+    FakeCommunicator* of = nullptr;
+    bool symmetric = false;
 };
 
 class FakeCollectives final : public CollectiveDriver {
@@ -32,6 +38,8 @@ class FakeCollectives final : public CollectiveDriver {
     explicit FakeCollectives(std::int64_t rank) : rank_(rank) {}
 
     std::list<FakeCommunicator> communicators;  // in the order in which they were begun
+    std::list<FakeRegistration> registrations;
+    bool has_windows = true;  // takes memory that is symmetric
     std::vector<std::string> copies;
     int depth = 0;          // of groups that are open
     int groups = 0;         // that were closed
@@ -50,13 +58,13 @@ class FakeCollectives final : public CollectiveDriver {
         const auto bytes = std::as_bytes(std::span(text));
         return {bytes.begin(), bytes.end()};
     }
-    Communicator begin(std::span<const std::byte> id, std::int64_t member,
-                       std::int64_t members) override {
+    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
+                       const BlockBounds& blocks) override {
         ORRERY_CHECK(id.size() == 16, "an id of another size than was made");
         std::string text(reinterpret_cast<const char*>(id.data()), id.size());
         text.resize(text.find(' '));
         hold("begin");
-        communicators.push_back({text, member, members, {}, {}});
+        communicators.push_back({text, member, members, blocks, {}, {}});
         return &communicators.back();
     }
     State state(Communicator communicator) override {
@@ -66,6 +74,24 @@ class FakeCollectives final : public CollectiveDriver {
         return State::in_progress;
     }
     std::string fault(Communicator) override { return "the network has gone"; }
+    Registration register_memory(Communicator communicator, std::byte*, std::int64_t bytes,
+                                 bool symmetric) override {
+        taken(communicator, "register");
+        of(communicator)
+            .calls.push_back(fmt::format("register {}{}", bytes, symmetric ? " symmetric" : ""));
+        registrations.push_back({&of(communicator), symmetric});
+        return &registrations.back();
+    }
+    bool taken(Registration registration) override {
+        return has_windows || !static_cast<FakeRegistration*>(registration)->symmetric;
+    }
+    void deregister(Communicator communicator, Registration registration) override {
+        ORRERY_CHECK(!of(communicator).ended && !of(communicator).aborted,
+                     "a communicator that is gone has forgotten what it knew");
+        ORRERY_CHECK(static_cast<FakeRegistration*>(registration)->of == &of(communicator),
+                     "memory that another communicator knows");
+        of(communicator).calls.emplace_back("deregister");
+    }
     void end(Communicator communicator) override {
         of(communicator).ended = true;
         if (goodbyes != nullptr) goodbyes->push_back("end " + of(communicator).id);

@@ -20,7 +20,7 @@
 #include "runtime/launch/thread_planes.hpp"
 #include "runtime/streams/group_communicator.hpp"
 #include "tests/parity/layouts.hpp"
-#include "tests/runtime/streams/fake_drivers.hpp"
+#include "tests/runtime/streams/fake_world.hpp"
 #include "tests/runtime/streams/plane_around.hpp"
 
 namespace orrery::runtime {
@@ -30,112 +30,6 @@ using namespace std::chrono_literals;
 using plan::DType;
 using plan::GroupKind;
 using plan::Rank;
-
-plan::Mesh mesh_of(std::int64_t tensor, std::int64_t data, std::int64_t pipeline) {
-    plan::Mesh mesh;
-    mesh.tensor = tensor;
-    mesh.data = data;
-    mesh.pipeline = pipeline;
-    return mesh;
-}
-
-struct Fakes {
-    explicit Fakes(Rank rank) : collectives(rank) {}
-    FakeCollectives collectives;
-    FakeStreams streams;
-};
-
-class World {
-  public:
-    explicit World(const plan::Mesh& mesh) : mesh_(mesh) {
-        for (Rank rank = 0; rank < mesh.ranks(); ++rank)
-            fakes.push_back(std::make_unique<Fakes>(rank));
-    }
-
-    std::vector<std::unique_ptr<Fakes>> fakes;  // by rank
-    CallTimeouts timeouts;
-    std::function<Instant()> now = std::chrono::steady_clock::now;
-
-    // Each rank's `body` on a thread; the messages of the CommunicationErrors, "" where there is
-    // none.
-    std::vector<std::string> run(const std::function<void(Rank, GroupCommunicator&)>& body) {
-        const auto planes = thread_planes(mesh_.ranks());
-        std::vector<std::string> messages(fakes.size());
-        std::vector<std::thread> threads;
-        for (Rank rank = 0; rank < mesh_.ranks(); ++rank)
-            threads.emplace_back([&, rank] {
-                const auto r = static_cast<std::size_t>(rank);
-                try {
-                    {
-                        GroupCommunicator communicator(mesh_, rank, fakes[r]->collectives,
-                                                       fakes[r]->streams, *planes[r], timeouts,
-                                                       now);
-                        communicator.issue_on(fakes[r]->streams.create_stream(StreamUse::compute));
-                        body(rank, communicator);
-                    }
-                    planes[r]->finish();
-                } catch (const CommunicationError& error) {
-                    messages[r] = error.what();
-                }
-            });
-        for (std::thread& thread : threads)
-            thread.join();
-        return messages;
-    }
-
-    void expect_well(const std::function<void(Rank, GroupCommunicator&)>& body) {
-        for (const std::string& message : run(body))
-            EXPECT_EQ(message, "");
-        for (const auto& fake : fakes) {
-            EXPECT_EQ(fake->collectives.depth, 0);
-            for (const FakeCommunicator& communicator : fake->collectives.communicators) {
-                EXPECT_TRUE(communicator.ended);
-                EXPECT_FALSE(communicator.aborted);
-            }
-        }
-    }
-
-  private:
-    plan::Mesh mesh_;
-};
-
-// By its name, what each member has written down of it.
-std::map<std::string, std::vector<const FakeCommunicator*>> by_id(const World& world) {
-    std::map<std::string, std::vector<const FakeCommunicator*>> found;
-    for (const auto& fake : world.fakes)
-        for (const FakeCommunicator& communicator : fake->collectives.communicators)
-            found[communicator.id].push_back(&communicator);
-    return found;
-}
-
-// What member `from` has sent to `to`, and `to` has received from `from`: sizes.
-std::vector<std::string> transferred(const FakeCommunicator& of, const std::string& verb,
-                                     const std::string& preposition, std::int64_t peer) {
-    std::vector<std::string> sizes;
-    const std::string end = " " + preposition + " " + std::to_string(peer);
-    for (const std::string& transfer : of.transfers)
-        if (transfer.rfind(verb, 0) == 0 && transfer.size() >= end.size() &&
-            transfer.compare(transfer.size() - end.size(), end.size(), end) == 0)
-            sizes.push_back(
-                transfer.substr(verb.size(), transfer.size() - verb.size() - end.size()));
-    return sizes;
-}
-
-void expect_members_agree(const World& world) {
-    for (const auto& [id, members] : by_id(world)) {
-        std::set<std::int64_t> places;
-        for (const FakeCommunicator* member : members) {
-            places.insert(member->member);
-            EXPECT_EQ(member->members, static_cast<std::int64_t>(members.size())) << id;
-            EXPECT_EQ(member->calls, members.front()->calls) << id;
-            for (const FakeCommunicator* peer : members)
-                EXPECT_EQ(transferred(*member, "send", "to", peer->member),
-                          transferred(*peer, "receive", "from", member->member))
-                    << id << ": " << member->member << " to " << peer->member;
-        }
-        EXPECT_EQ(places.size(), members.size()) << id;
-    }
-}
 
 struct Planned {
     plan::Scenario scenario;
@@ -179,7 +73,7 @@ TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
     for (const parity::NamedLayout& layout : parity::all_layouts()) {
         SCOPED_TRACE(layout.name);
         const Planned of = planned(layout);
-        World world(of.plan.mesh);
+        FakeWorld world(of.plan.mesh);
         world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
             const BoundProgram program = bind_program(of.plan, of.plan.program_of(rank), rank);
             for (const BoundOp& bound : program.ops)
@@ -222,7 +116,7 @@ TEST(GroupCommunicator, MessagesOfTwoRanksHaveOneOrderOnBothSides) {
 // shard have members; context, expert and replica are each rank alone.
 TEST(GroupCommunicator, OneCommunicatorForEachGroupNamedByItsFirstRank) {
     const plan::Mesh mesh = mesh_of(2, 2, 2);
-    World world(mesh);
+    FakeWorld world(mesh);
     world.expect_well([](Rank, GroupCommunicator&) {});
     for (Rank rank = 0; rank < 8; ++rank) {
         std::vector<std::pair<std::int64_t, std::int64_t>> expected, made;
@@ -251,7 +145,7 @@ TEST(GroupCommunicator, OneCommunicatorForEachGroupNamedByItsFirstRank) {
 // that it has with the first.
 TEST(GroupCommunicator, OneCommunicatorForEachPairOfNeighboursInAPipeline) {
     for (const std::int64_t ranks : {3, 4, 5}) {
-        World world(mesh_of(1, 1, ranks));
+        FakeWorld world(mesh_of(1, 1, ranks));
         world.expect_well([](Rank, GroupCommunicator&) {});
         expect_members_agree(world);
         for (Rank rank = 0; rank < ranks; ++rank) {
@@ -270,7 +164,7 @@ TEST(GroupCommunicator, OneCommunicatorForEachPairOfNeighboursInAPipeline) {
 }
 
 TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     world.expect_well([](Rank rank, GroupCommunicator& communicator) {
         std::byte memory[64] = {};
         const GroupKind group = GroupKind::tensor;
@@ -308,7 +202,7 @@ TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
 }
 
 TEST(GroupCommunicator, WaitsUntilTheDriverHasTakenACall) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     for (const auto& fake : world.fakes)
         fake->collectives.busy = 3;  // while the first communicator is made
     world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
@@ -321,7 +215,7 @@ TEST(GroupCommunicator, WaitsUntilTheDriverHasTakenACall) {
     });
 }
 
-void expect_all_aborted(const World& world) {
+void expect_all_aborted(const FakeWorld& world) {
     for (const auto& fake : world.fakes) {
         EXPECT_EQ(fake->collectives.depth, 0);
         for (const FakeCommunicator& communicator : fake->collectives.communicators)
@@ -340,7 +234,7 @@ void call_and_wait(Rank, GroupCommunicator& communicator) {
 }
 
 TEST(GroupCommunicator, AFailedCommunicatorEndsTheRunWithinTheCall) {
-    World world(mesh_of(2, 1, 2));
+    FakeWorld world(mesh_of(2, 1, 2));
     world.fakes[3]->collectives.breaks_on = "all_reduce fp32 9 sum";
     const auto messages = world.run(call_and_wait);
     EXPECT_EQ(messages,
@@ -352,7 +246,7 @@ TEST(GroupCommunicator, AFailedCommunicatorEndsTheRunWithinTheCall) {
 }
 
 TEST(GroupCommunicator, ACallThatTheDriverRefuses) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
         world.fakes[static_cast<std::size_t>(rank)]->collectives.refuses = rank == 0;
         float values[4] = {};
@@ -369,7 +263,7 @@ TEST(GroupCommunicator, ACallThatTheDriverRefuses) {
 }
 
 TEST(GroupCommunicator, ACommunicatorThatFailsLaterIsToldWithTheOldestCallOnIt) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
         FakeCollectives& fake = world.fakes[static_cast<std::size_t>(rank)]->collectives;
         if (rank == 1) world.fakes[1]->streams.passed_marks = 3;  // the first call has ended
@@ -391,7 +285,7 @@ TEST(GroupCommunicator, ACommunicatorThatFailsLaterIsToldWithTheOldestCallOnIt) 
 }
 
 TEST(GroupCommunicator, ARankThatEndsTheRunAbortsItsOwnCallsFirst) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
         if (rank == 1) return call_and_wait(rank, communicator);
         communicator.barrier(GroupKind::tensor);
@@ -418,7 +312,7 @@ TEST(GroupCommunicator, StaysEndedWhateverThePlaneSays) {
     const auto live = [&](Rank rank) {
         ControlPlane& plane = *planes[static_cast<std::size_t>(rank)];
         SilentPlane silent(plane);
-        Fakes fakes(rank);
+        FakeRank fakes(rank);
         fakes.collectives.breaks_on = "all_reduce i32 1 sum";
         {
             GroupCommunicator communicator(mesh, rank, fakes.collectives, fakes.streams, silent);
@@ -444,7 +338,7 @@ class Late : public testing::Test {
     // The message of a rank that calls at time 0 and looks again after `elapsed`, while its stream
     // has passed so many of the call's two marks.
     std::string outcome(const char* label, std::int64_t passed, std::chrono::milliseconds elapsed) {
-        World world(mesh_of(2, 1, 1));
+        FakeWorld world(mesh_of(2, 1, 1));
         world.timeouts = timeouts;
         time = Instant();
         world.now = [this] { return time.load(); };
@@ -501,7 +395,7 @@ TEST_F(Late, PredictedCallsHaveAMultipleOfTheirDuration) {
 }
 
 TEST(GroupCommunicator, ACommunicatorThatIsNeverReady) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     world.fakes[1]->collectives.busy = 1'000'000'000;
     world.timeouts.usual = 20ms;
     const auto messages = world.run([](Rank, GroupCommunicator&) {});
@@ -512,7 +406,7 @@ TEST(GroupCommunicator, ACommunicatorThatIsNeverReady) {
 }
 
 TEST(GroupCommunicator, MarksAreUsedAgain) {
-    World world(mesh_of(2, 1, 1));
+    FakeWorld world(mesh_of(2, 1, 1));
     world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
         for (int step = 0; step < 10; ++step) {
             for (int call = 0; call < 5; ++call)
