@@ -3,6 +3,8 @@
 //   "4x HDR200 InfiniBand per node"     four adapters of 200 Gb/s
 //   "8x IB NDR", "8 x 400 Gb/s"         eight of 400
 //   "RoCE, 200 Gb/s per GPU"            one of 200 for each GPU of a node
+//   "one EDR adapter of 100 Gb/s"       one of 100
+//   "EFA, 3,200 Gb/s per node"          eight of 400, where a node has eight GPUs
 #pragma once
 
 #include <cstdint>

@@ -93,6 +93,17 @@ TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
         {"Omni-Path 4x100 Gb/s per node", "omni_path", 4, 100},
         {"GPUDirect-TCPX 4x 200 Gb/s", "ethernet", 4, 200},
         {"RoCE, 200 Gb/s per GPU", "roce", 8, 200},
+        {"one InfiniBand EDR adapter of 100 Gb/s per node", "infiniband", 1, 100},
+        {"NVLink; a single HDR adapter", "infiniband", 1, 200},
+        {"one HDR adapter per GPU", "infiniband", 8, 200},
+        {"two RoCE adapters of 200 Gb/s", "roce", 2, 200},
+        {"EFA, 3,200 Gb/s per node", "efa", 8, 400},
+        {"RoCE, 1.6 Tb/s per host", "roce", 8, 200},
+        {"EFA 400 Gb/s per node", "efa", 4, 100},
+        {"NVLink 900 GB/s per GPU; RoCE, 100 Gb/s per GPU", "roce", 8, 100},
+        {"ROCE, 200 GB/S PER GPU", "roce", 8, 200},
+        {"8x ConnectX-7 NDR 400 Gb/s InfiniBand per node", "infiniband", 8, 400},
+        {"4x Slingshot-11 200 Gb/s per node", "slingshot", 4, 200},
     };
     for (const auto& c : cases) {
         const std::optional<Fabric> fabric = read_fabric(c.text, 8);
@@ -102,7 +113,9 @@ TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
         EXPECT_EQ(fabric->bandwidth_Gbps, c.Gbps) << c.text;
     }
     for (const char* text : {"InfiniBand", "InfiniBand 200 Gb/s (per port or node not said)",
-                             "8x A100-80GB SXM4 400 W, NVLink", "carrier pigeons", ""})
+                             "8x A100-80GB SXM4 400 W, NVLink", "NVLink 900 GB/s per GPU",
+                             "single node NVLink 400 GB/s",
+                             "8x E810 (Columbiaville) 100 Gb/s per node", "carrier pigeons", ""})
         EXPECT_FALSE(read_fabric(text, 8)) << text;
 }
 
