@@ -1,0 +1,118 @@
+// What a record says of its software by a name, a year or a device, and what it leaves open.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "calib/compare/record.hpp"
+
+namespace orrery::compare {
+namespace ORRERY_TEST_FILE {
+
+using nlohmann::json;
+
+const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+
+json json_of(const std::string& path) {
+    std::ifstream file(kLibrary + path);
+    return json::parse(file);
+}
+
+const json& rules() {
+    static const json rules = json_of("/validation/rules.json");
+    return rules;
+}
+
+json small_run() {
+    return json::parse(R"({
+        "id": "small", "source": "a page", "kind": "run", "gpu": "a100-80gb-sxm", "gpus": 8,
+        "gpus_per_node": 8, "interconnect": "NVLink",
+        "model": {"hidden": 1024, "layers": 8, "heads": 16, "kv_heads": 16, "ffn_hidden": 4096,
+                  "gated_mlp": true, "seq_len": 1024, "vocab": 32000},
+        "layout": {"tp": 1, "pp": 1, "dp": 8, "micro_batch": 4, "global_batch": 32,
+                   "schedule": "none", "recompute": "none", "zero_stage": 0, "precision": "bf16"},
+        "measured": {"step_time_s": 1}})");
+}
+
+json scenario_of(const json& record) {
+    const Translation found = translate(record, rules(), Fitted::all_sources);
+    EXPECT_EQ(found.why, "");
+    return json::parse(found.scenario_json);
+}
+
+TEST(Stacks, AreOfTheirWordsAndYears) {
+    const struct {
+        const char* words;
+        const char* framework;
+    } cases[] = {
+        {"Megatron-LM (2021)", "megatron-2021"},
+        {"Megatron-LM v2.4", "megatron-2021"},
+        {"Megatron-LM", "megatron"},
+        {"Hugging Face Trainer", "fsdp"},
+        {"PyTorch DDP", "fsdp"},
+        {"nanotron", "fsdp"},
+        {"LLM Foundry (PyTorch FSDP)", "fsdp-2023"},
+        {"nanoGPT (PyTorch DDP)", "torchtitan"},
+        {"PyTorch + TransformerEngine", "megatron"},
+        {"Hugging Face Trainer + DeepSpeed", "deepspeed"},
+        {"somebody's own", "fsdp"},
+    };
+    for (const auto& c : cases) {
+        json record = small_run();
+        record["layout"]["framework"] = c.words;
+        EXPECT_EQ(scenario_of(record)["training"]["framework"], c.framework) << c.words;
+    }
+    json compiled = small_run();
+    compiled["layout"]["framework"] = "PyTorch DDP";
+    compiled["layout"]["torch_compile"] = true;
+    EXPECT_EQ(scenario_of(compiled)["training"]["framework"], "torchtitan");
+    // A name that no rule knows is a default, and others are within the interval.
+    json unknown = small_run();
+    unknown["layout"]["framework"] = "somebody's own";
+    const Translation found = translate(unknown, rules(), Fitted::all_sources);
+    EXPECT_EQ(found.otherwise.size(), 2u);
+    unknown["layout"]["tp"] = 2;
+    unknown["layout"]["dp"] = 4;
+    EXPECT_EQ(scenario_of(unknown)["training"]["framework"], "megatron");
+}
+
+TEST(Stacks, OnVoltaHaveNoFusedAttentionAndNodesOfEightNoSwitch) {
+    json record = small_run();
+    record["gpu"] = "v100-32gb-sxm";
+    record["layout"]["precision"] = "fp16";
+    record["layout"]["framework"] = "Megatron-LM";
+    const json eight = scenario_of(record);
+    EXPECT_EQ(eight["training"]["attention_kernel"], "unfused");
+    EXPECT_EQ(eight["cluster"]["intra_node"]["kind"], "hybrid_cube_mesh");
+    record["interconnect"] = "DGX-2, NVSwitch";
+    EXPECT_EQ(scenario_of(record)["cluster"]["intra_node"]["kind"], "nvswitch");
+}
+
+// NVIDIA's recipes adapt queries, keys and values; PEFT's whatever multiplies.
+TEST(Stacks, OnPeftAdaptEveryProduct) {
+    json record = small_run();
+    record["layout"]["task"] = "lora";
+    record["model"]["lora_rank"] = 64;
+    const auto adapted = [&](const char* framework) {
+        record["layout"]["framework"] = framework;
+        return scenario_of(record)["training"]["lora"]["target_modules"].size();
+    };
+    EXPECT_EQ(adapted("NeMo"), 1u);
+    EXPECT_EQ(adapted("Hugging Face Trainer"), 4u);
+}
+
+TEST(Stacks, OfTransformersNormaliseByOperationsUnlessKernelsAreNamed) {
+    json record = small_run();
+    record["layout"]["framework"] = "Hugging Face Trainer";
+    EXPECT_EQ(scenario_of(record)["training"].value("norm_kernel", ""), "composed");
+    record["layout"]["framework"] = "Hugging Face Trainer + Liger";
+    EXPECT_FALSE(scenario_of(record)["training"].contains("norm_kernel"));
+    // GPT-2's own norm is one kernel, compiled or not.
+    record["layout"]["framework"] = "PyTorch DDP";
+    record["layout"]["torch_compile"] = false;
+    record["model"]["gated_mlp"] = false;
+    EXPECT_FALSE(scenario_of(record)["training"].contains("norm_kernel"));
+}
+
+}  // namespace ORRERY_TEST_FILE
+}  // namespace orrery::compare
