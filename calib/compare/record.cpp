@@ -323,8 +323,12 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     take_defaults(asked, known, stated_model, stated_layout, translation);
     take_stage_letters(record, stated_model, stated_layout);
     if (same_word(stated_layout.value("recompute", "not stated"), "not stated"))
-        if (const json* usual = by_default("default_recomputations", asked, translation))
+        if (const json* usual = by_default("default_recomputations", asked, translation)) {
             stated_layout["recompute"] = usual->at("recompute");
+            for (const json& other : usual->at("where_that_does_not_fit"))
+                translation.smaller.push_back(
+                    {usual->at("what"), other.at("what"), other.at("scenario").dump()});
+        }
     translation.model = read_record_model(stated_model, rules.at("vocabularies"));
     json scenario;
     scenario["model"] = states(stated_model, "family")

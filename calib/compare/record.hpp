@@ -26,6 +26,13 @@ struct Translation {
     // been: patches of the scenario (JSON merge patches).
     std::vector<std::string> assumed;
     std::vector<std::string> otherwise;
+    // Of a default that asks for more memory than others: those, the nearest first.
+    struct Smaller {
+        std::string instead_of;  // what `assumed` says of the default
+        std::string what;
+        std::string patch;
+    };
+    std::vector<Smaller> smaller;
     std::string profile_patch;  // JSON pointers and values that stand in its profile then
 };
 

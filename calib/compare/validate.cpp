@@ -190,6 +190,8 @@ class Validator {
         of_times.keep_trace = of_times.part_waiting = false;
         of_times.of_fitted_source = fitted && fitted_ == Fitted::all_sources;
         sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
+        if (kind == "run")
+            take_what_fits(id, translation, scenario_json, known, of_times, prediction);
         widen(prediction.step, id, translation.otherwise, scenario_json, known, of_times);
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
@@ -215,6 +217,28 @@ class Validator {
         compare::leave_out_stack(population_, preset, scenario.at("cluster").at("device"), source,
                                  scenario.at("training"));
         scenario_json = scenario.dump();
+    }
+
+    // What ran had room. Where a default leaves none, another that leaves some stands for the fact.
+    void take_what_fits(const std::string& id, Translation& translation, std::string& scenario_json,
+                        const sim::Profile& known, const sim::SimulateOptions& options,
+                        sim::Prediction& prediction) const {
+        constexpr double kFits = 0.5;
+        if (prediction.memory.fit_probability >= kFits) return;
+        for (const Translation::Smaller& smaller : translation.smaller) {
+            json scenario = json::parse(scenario_json);
+            scenario.merge_patch(json::parse(smaller.patch));
+            const plan::ReadResult read = plan::read_scenario_text(
+                scenario.dump(), id, library_dir_, overrides_, library_dir_);
+            if (!read.scenario) continue;
+            sim::Prediction other = sim::simulate(*read.scenario, known, options, "");
+            if (other.memory.fit_probability < kFits) continue;
+            std::replace(translation.assumed.begin(), translation.assumed.end(), smaller.instead_of,
+                         smaller.what);
+            scenario_json = scenario.dump();
+            prediction = std::move(other);
+            return;
+        }
     }
 
     // What a fact that nothing knows could have been besides its default: each such step lies one

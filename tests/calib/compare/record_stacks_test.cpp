@@ -1,10 +1,12 @@
 // What a record says of its software by a name, a year or a device, and what it leaves open.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/record.hpp"
+#include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
@@ -21,6 +23,16 @@ json json_of(const std::string& path) {
 const json& rules() {
     static const json rules = json_of("/validation/rules.json");
     return rules;
+}
+
+Validation validate(const json& records) {
+    const std::string path = ::testing::TempDir() + "stacks_" +
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                             ".json";
+    std::ofstream(path) << records.dump();
+    const Validation validation = validate_records({path}, kLibrary);
+    std::remove(path.c_str());
+    return validation;
 }
 
 json small_run() {
@@ -112,6 +124,31 @@ TEST(Stacks, OfTransformersNormaliseByOperationsUnlessKernelsAreNamed) {
     record["layout"]["torch_compile"] = false;
     record["model"]["gated_mlp"] = false;
     EXPECT_FALSE(scenario_of(record)["training"].contains("norm_kernel"));
+}
+
+// GPT 1.7B keeps s·b·h·(34 + 5·a·s/h) bytes of each of its 24 layers (Korthikanti et al. 2022,
+// arXiv 2205.05198, section 4.1): 16 sequences at once 256 GB, one 16 GB; and 18 bytes of each
+// parameter, 31 GB. A GPU has 80.
+TEST(Stacks, ThatRanHadRoomForWhatTheyLeaveOpen) {
+    json record = json_of("/published/megatron-2021.json").front();
+    record["layout"]["recompute"] = "not stated";
+    const auto taken = [&](int micro_batch) {
+        record["layout"]["micro_batch"] = micro_batch;
+        const Validation found = validate(json::array({record}));
+        EXPECT_EQ(found.rows.size(), 1U);
+        return found.rows.at(0);
+    };
+    EXPECT_EQ(taken(1).assumed, std::vector<std::string>{"recomputation: none"});
+    const ValidatedRow full = taken(16);
+    EXPECT_EQ(full.assumed,
+              std::vector<std::string>{"recomputation: full, without which the run does not fit"});
+    record["layout"]["recompute"] = "full";
+    EXPECT_EQ(full.predicted_s, taken(16).predicted_s);
+    // What ran out of memory says nothing of that kind.
+    record["layout"]["recompute"] = "not stated";
+    record["kind"] = "oom";
+    const Validation ran_out = validate(json::array({record}));
+    EXPECT_EQ(ran_out.out_of_memory.true_positive, 1);
 }
 
 }  // namespace ORRERY_TEST_FILE

@@ -259,7 +259,8 @@ TEST(Records, AnUnknownWordIsANamedDefault) {
          "interconnect \"carrier pigeons\": not stated; NVIDIA"},
         {"/source", "a page", "software: megatron"},
         {"/layout/precision", "not stated", "precision: bf16"},
-        {"/layout/recompute", "not stated", "recomputation: none"},
+        {"/layout/recompute", "not stated",
+         "recomputation: full, without which the run does not fit"},
     };
     nlohmann::json plain = first_record();
     const Validation stated = validate(nlohmann::json::array({plain}));
