@@ -67,6 +67,7 @@ TEST(Stacks, AreOfTheirWordsAndYears) {
         {"nanoGPT (PyTorch DDP)", "torchtitan"},
         {"PyTorch + TransformerEngine", "megatron"},
         {"Hugging Face Trainer + DeepSpeed", "deepspeed"},
+        {"torchprime (PyTorch/XLA SPMD)", "maxtext"},
         {"somebody's own", "fsdp"},
     };
     for (const auto& c : cases) {
