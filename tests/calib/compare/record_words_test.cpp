@@ -185,8 +185,9 @@ TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
               static_cast<int>(4 * 512 * 2 / 3.0 / 64) * 64);
 }
 
-// FlashAttention 2 takes twice as long as the kernels that profiles of Hopper have, and no longer
-// than those that profiles of Ampere have.
+// FlashAttention 2 takes longer than the kernels that profiles of Hopper have (forward and 2.5 times
+// as many products backward at 333 and 318 TFLOP/s in place of 552 and 414), and no longer than
+// those that profiles of Ampere have.
 TEST(Words, OfAttentionSayWhatItTakes) {
     json record = json_of("/published/megatron-2021.json").front();
     record["layout"]["framework"] = "Megatron-LM core_v0.6.0";
@@ -197,9 +198,10 @@ TEST(Words, OfAttentionSayWhatItTakes) {
         EXPECT_FALSE(found.scenario_json.empty()) << found.why;
         return json::parse(found.scenario_json).at("training").value("attention_factor", 1.0);
     };
+    const double slower = (1 / 333.0 + 2.5 / 318) / (1 / 552.0 + 2.5 / 414);
     for (const char* second : {"flash_attention2", "FlashAttention-2 (2.5.8)", "flash-attn 2"}) {
-        EXPECT_EQ(factor("h100-sxm", second), 2) << second;
-        EXPECT_EQ(factor("h800", second), 2) << second;
+        EXPECT_NEAR(factor("h100-sxm", second), slower, 0.005) << second;
+        EXPECT_NEAR(factor("h800", second), slower, 0.005) << second;
         EXPECT_EQ(factor("a100-80gb-sxm", second), 1) << second;
     }
     EXPECT_EQ(factor("h100-sxm", "cudnn_flash_te"), 1);
