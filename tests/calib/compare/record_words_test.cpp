@@ -185,9 +185,9 @@ TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
               static_cast<int>(4 * 512 * 2 / 3.0 / 64) * 64);
 }
 
-// FlashAttention 2 takes longer than the kernels that profiles of Hopper have (forward and 2.5 times
-// as many products backward at 333 and 318 TFLOP/s in place of 552 and 414), and no longer than
-// those that profiles of Ampere have.
+// FlashAttention 2 takes longer than the kernels that profiles of Hopper have (forward and 2.5
+// times as many products backward at 333 and 318 TFLOP/s in place of 552 and 414), and no longer
+// than those that profiles of Ampere have.
 TEST(Words, OfAttentionSayWhatItTakes) {
     json record = json_of("/published/megatron-2021.json").front();
     record["layout"]["framework"] = "Megatron-LM core_v0.6.0";
