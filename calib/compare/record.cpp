@@ -294,10 +294,10 @@ std::int64_t devices_of(const json& record, RecordRules& asked, Translation& tra
 // 16-bit score of each pair of positions, beside the workspaces of products.
 void keep_scores(const RecordModel& model, json& scenario) {
     const json& layout = scenario.at("layout");
-    const std::int64_t sequences = layout.at("micro_batch_size"),
-                       ranks = layout.at("tensor_parallel");
-    const auto scores =
-        static_cast<double>(sequences * (model.heads / ranks) * model.sequence * model.sequence);
+    const double sequences = layout.at("micro_batch_size"), ranks = layout.at("tensor_parallel"),
+                 positions = static_cast<double>(model.sequence);
+    const double scores =
+        sequences * static_cast<double>(model.heads) / ranks * positions * positions;
     json& workspace = scenario.at("training").at("workspace_mb");
     workspace = workspace.get<double>() + 2e-6 * scores;
 }

@@ -223,7 +223,7 @@ void take_stage_letters(const json& record, const json& model, json& layout) {
     const auto stages = static_cast<std::int64_t>(read->layers.size());
     const std::int64_t pipeline = whole(layout, "pp", "layout"),
                        layers = whole(model, "layers", "model"),
-                       further = model.value("mtp_layers", std::int64_t{0}),
+                       further = whole_or(model, "mtp_layers", "model", 0),
                        held = std::accumulate(read->layers.begin(), read->layers.end(),
                                               std::int64_t{0});
     if (stages % pipeline != 0 || held != layers || read->mtp_layers != further)
