@@ -1,5 +1,6 @@
 // The section "run": what training needs beside the step itself.
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,12 +40,17 @@ void check_ctas(Reading& reading, const std::string& object, const CtaBounds& ow
 
 struct GroupRow {
     const char* name;
+    const char* help;
     CtaBounds NcclGroups::*bounds;
 };
 constexpr std::array kGroupRows = {
-    GroupRow{"tensor", &NcclGroups::tensor}, GroupRow{"context", &NcclGroups::context},
-    GroupRow{"expert", &NcclGroups::expert}, GroupRow{"data", &NcclGroups::data},
-    GroupRow{"pipeline", &NcclGroups::pipeline}};
+    GroupRow{"tensor", "Of tensor-parallel ranks", &NcclGroups::tensor},
+    GroupRow{"context", "Of context-parallel ranks", &NcclGroups::context},
+    GroupRow{"expert", "Of ranks that exchange rows of experts", &NcclGroups::expert},
+    GroupRow{"data", "Of ranks that sum gradients and share out states, experts' too",
+             &NcclGroups::data},
+    GroupRow{"pipeline", "Of neighbours in a pipeline, and of its ends' tied embedding",
+             &NcclGroups::pipeline}};
 
 void read_nccl(Reading& reading, NcclSettings& nccl) {
     read_object(reading, "/run/nccl", "run.nccl", nccl_keys(), nccl);
@@ -62,13 +68,20 @@ void read_nccl(Reading& reading, NcclSettings& nccl) {
 }
 
 // A group's own bounds.
-template <CtaBounds NcclGroups::*bounds>
-auto group_bounds(const char* name, const char* help) {
-    return own<NcclGroups>(name, KeyType::object, help, specs(cta_keys()))
+template <std::size_t row>
+auto group_bounds() {
+    return own<NcclGroups>(kGroupRows[row].name, KeyType::object, kGroupRows[row].help,
+                           specs(cta_keys()))
         .written_by([](const KeySpec&, const NcclGroups& from) {
-            return written(cta_keys(), from.*bounds);
+            return written(cta_keys(), from.*kGroupRows[row].bounds);
         })
-        .written_if([](const NcclGroups& from) { return from.*bounds != CtaBounds{}; });
+        .written_if(
+            [](const NcclGroups& from) { return from.*kGroupRows[row].bounds != CtaBounds{}; });
+}
+
+template <std::size_t... rows>
+Keys<NcclGroups> bounds_of_groups(std::index_sequence<rows...> /*all*/) {
+    return {group_bounds<rows>()...};
 }
 
 template <std::int64_t CtaBounds::*member>
@@ -108,15 +121,8 @@ const Keys<CtaBounds>& cta_keys() {
 }
 
 const Keys<NcclGroups>& nccl_group_keys() {
-    static const Keys<NcclGroups> keys = {
-        group_bounds<&NcclGroups::tensor>("tensor", "Of tensor-parallel ranks"),
-        group_bounds<&NcclGroups::context>("context", "Of context-parallel ranks"),
-        group_bounds<&NcclGroups::expert>("expert", "Of ranks that exchange rows of experts"),
-        group_bounds<&NcclGroups::data>(
-            "data", "Of ranks that sum gradients and share out states, experts' too"),
-        group_bounds<&NcclGroups::pipeline>(
-            "pipeline", "Of neighbours in a pipeline, and of its ends' tied embedding"),
-    };
+    static const Keys<NcclGroups> keys =
+        bounds_of_groups(std::make_index_sequence<kGroupRows.size()>());
     return keys;
 }
 

@@ -1,6 +1,6 @@
 """Our search beside Calculon's on one space of layouts: layouts a second of one core, and which of them fit.
 
-    search_beside_calculon.py PROGRAM CALCULON [BATCH] [ROUNDS]
+    search_beside_calculon.py PROGRAM CALCULON [BATCH]
 
 CALCULON is a checkout of github.com/calculon-ai/calculon (needs numpy, pandas, psutil). GPT-3 175B on 64 A100 of 80 GB,
 all of what both vary: tensor and pipeline degrees, chunks, micro-batch, recomputation, sharing of optimizer states,

@@ -10,21 +10,12 @@
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/validate.hpp"
+#include "tests/calib/compare/library_records.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
-
-const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
-
-const json& rules() {
-    static const json rules = [] {
-        std::ifstream file(kLibrary + "/validation/rules.json");
-        return json::parse(file);
-    }();
-    return rules;
-}
 
 json source_of(const std::string& test, const std::string& golden) {
     return "NVIDIA/Megatron-LM@d98e8a64dd tests/functional_tests/test_cases/" + test +

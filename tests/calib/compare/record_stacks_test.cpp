@@ -1,39 +1,16 @@
 // What a record says of its software by a name, a year or a device, and what it leaves open.
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/validate.hpp"
+#include "tests/calib/compare/library_records.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
-
-const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
-
-json json_of(const std::string& path) {
-    std::ifstream file(kLibrary + path);
-    return json::parse(file);
-}
-
-const json& rules() {
-    static const json rules = json_of("/validation/rules.json");
-    return rules;
-}
-
-Validation validate(const json& records) {
-    const std::string path = ::testing::TempDir() + "stacks_" +
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                             ".json";
-    std::ofstream(path) << records.dump();
-    const Validation validation = validate_records({path}, kLibrary);
-    std::remove(path.c_str());
-    return validation;
-}
 
 json small_run() {
     return json::parse(R"({

@@ -6,30 +6,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
-#include <fstream>
 
 #include "calib/compare/record_fabric.hpp"
 #include "calib/compare/record_rules.hpp"
 #include "calib/compare/record_slice.hpp"
 #include "calib/compare/validate.hpp"
+#include "tests/calib/compare/library_records.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
 
 using nlohmann::json;
-
-const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
-
-json json_of(const std::string& path) {
-    std::ifstream file(kLibrary + path);
-    return json::parse(file);
-}
-
-const json& rules() {
-    static const json rules = json_of("/validation/rules.json");
-    return rules;
-}
 
 TEST(Words, AreTheSameButForCaseSpacesAndPunctuation) {
     EXPECT_TRUE(same_word("NVIDIA A100-SXM4-80GB", "nvidia_a100 sxm4 80 GB"));

@@ -15,34 +15,13 @@
 #include "calib/compare/stack_population.hpp"
 #include "plan/checks/validate_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "tests/calib/compare/library_records.hpp"
 
 namespace orrery::compare {
 namespace ORRERY_TEST_FILE {
 
-const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
-
 nlohmann::json published() {
-    std::ifstream file(kLibrary + "/published/megatron-2021.json");
-    return nlohmann::json::parse(file);
-}
-
-// Validates records from memory by way of a file of this test's own.
-Validation validate(const nlohmann::json& records) {
-    const std::string path = ::testing::TempDir() + "records_" +
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                             ".json";
-    std::ofstream(path) << records.dump();
-    const Validation validation = validate_records({path}, kLibrary);
-    std::remove(path.c_str());
-    return validation;
-}
-
-const nlohmann::json& rules() {
-    static const nlohmann::json rules = [] {
-        std::ifstream file(kLibrary + "/validation/rules.json");
-        return nlohmann::json::parse(file);
-    }();
-    return rules;
+    return json_of("/published/megatron-2021.json");
 }
 
 nlohmann::json first_record() {
