@@ -109,11 +109,17 @@ void ArenaGuard::watch(const std::vector<Extent>& extents) {
 }
 
 void ArenaGuard::around(const IssuedOp& op, const OpRest& rest) {
+    if (found_) return rest.perform(op);
     for (const Birth& birth : op.bound.births)
         accept(birth.offset, birth.bytes);
     begin(op.bound);
     rest.perform(op);
-    end(op.bound);
+    try {
+        end(op.bound);
+    } catch (const MemoryFault&) {
+        found_ = true;
+        throw;
+    }
 }
 
 void ArenaGuard::begin(const BoundOp& bound) {

@@ -47,7 +47,8 @@ class ArenaGuard final : public OpWatch {
     // tensors; BoundProgram::spare aside.
     ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena);
 
-    // Within OneAtATime, and within what fills memory that changes hands.
+    // Within OneAtATime, and within what fills memory that changes hands. Once a fault is found,
+    // ops of other streams go by unwatched: they would find, and be named for, the same bytes.
     void around(const IssuedOp& op, const OpRest& rest) override;
 
     // Around an op. What it writes and does not read is filled first, with a NaN that no arithmetic
@@ -84,6 +85,7 @@ class ArenaGuard final : public OpWatch {
     plan::Rank rank_;
     std::span<std::byte> memory_;      // the arena between its zones
     std::vector<std::byte> expected_;  // the same
+    bool found_ = false;               // a fault
     std::vector<Extent> watched_;      // of the memory: what ops touch, with a zone around each
 };
 
