@@ -7,10 +7,10 @@
 // members of a group make the same calls on it in the same order; groups may be used in any order
 // that some sequential order of all calls explains.
 //
-// Sums are canonical: each element is added up in the order of ranks in the group, whatever the
-// size of the group's messages and whenever its members come, so that results depend on nothing but
-// the addends. fp32 and fp64 add in themselves; bf16 and fp16 add in fp32 and are rounded once, at
-// the end; i32 and u8 wrap around.
+// Sums are canonical (reduce.hpp): each element is added up in pairs in the order of ranks in the
+// group, whatever the size of the group's messages and whenever its members come, so that results
+// depend on nothing but the addends. fp32 and fp64 add in themselves; bf16 and fp16 add in fp32 and
+// are rounded once, at the end; i32 and u8 wrap around.
 //
 // Counts are in elements of `dtype`. Memory belongs to the caller, and is touched by nobody once a
 // call has returned or thrown. Every call throws CommunicationError once the run has ended (see

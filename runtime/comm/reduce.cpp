@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <type_traits>
+#include <vector>
 
 #include "plan/check.hpp"
 #include "runtime/number.hpp"
@@ -46,46 +47,82 @@ Element narrowed(Sum sum) {
 }
 
 struct Add {
-    template <typename Element, typename Sum>
-    static Sum join(Sum so_far, Element next) {
-        return so_far + widened(next);
+    template <typename Sum>
+    static Sum join(Sum earlier, Sum later) {
+        return earlier + later;
     }
 };
 
+template <typename Element>
 struct Largest {
-    template <typename Element, typename Value>
-    static Value join(Value so_far, Element next) {
-        const Value value = widened(next);
+    template <typename Value>
+    static Value join(Value earlier, Value later) {
         if constexpr (std::is_floating_point_v<Value>)
-            return value > so_far || std::isnan(value) ? value : so_far;
+            return later > earlier || std::isnan(later) ? later : earlier;
         else if constexpr (std::is_signed_v<Element>)
-            return static_cast<Value>(std::max(static_cast<Element>(so_far), next));
+            return static_cast<Value>(
+                std::max(static_cast<Element>(earlier), static_cast<Element>(later)));
         else
-            return std::max(so_far, value);
+            return std::max(earlier, later);
     }
+};
+
+// Sums of a block that are not joined yet: of 2^i addends each, i falling. Its first addends are
+// read straight from their memory, so that a level costs one pass over the block.
+template <typename Element, typename Join>
+class PairwiseSums {
+  public:
+    using Sum = decltype(widened(Element{}));
+
+    void begin(std::size_t elements) {
+        elements_ = elements;
+        depth_ = 0;
+        addends_ = 0;
+    }
+
+    void add(const Element* next) {
+        if (depth_ == sums_.size()) sums_.emplace_back();
+        std::array<Sum, kBlock>& sum = sums_[depth_++];
+        for (std::size_t i = 0; i < elements_; ++i)
+            sum[i] = widened(next[i]);
+        ++addends_;
+        for (std::size_t pairs = addends_; pairs % 2 == 0; pairs /= 2)
+            join_last();
+    }
+
+    // What is left over joins from the shortest on.
+    const std::array<Sum, kBlock>& total() {
+        while (depth_ > 1)
+            join_last();
+        return sums_.front();
+    }
+
+  private:
+    void join_last() {
+        --depth_;
+        std::array<Sum, kBlock>& sum = sums_[depth_ - 1];
+        const std::array<Sum, kBlock>& later = sums_[depth_];
+        for (std::size_t i = 0; i < elements_; ++i)
+            sum[i] = Join::join(sum[i], later[i]);
+    }
+
+    std::vector<std::array<Sum, kBlock>> sums_;
+    std::size_t elements_ = 0, depth_ = 0, addends_ = 0;
 };
 
 template <typename Element, typename Join>
 void reduce_as(std::span<const void* const> addends, std::int64_t first, std::int64_t count,
                void* result) {
-    using Sum = decltype(widened(Element{}));
-    std::array<Sum, kBlock> sums;
+    PairwiseSums<Element, Join> sums;
     for (std::int64_t begin = 0; begin < count; begin += kBlock) {
         const auto n = static_cast<std::size_t>(std::min(kBlock, count - begin));
-        const auto block_of = [&](const void* addend) {
-            return static_cast<const Element*>(addend) + first + begin;
-        };
-        const Element* start = block_of(addends[0]);
-        for (std::size_t i = 0; i < n; ++i)
-            sums[i] = widened(start[i]);
-        for (const void* addend : addends.subspan(1)) {
-            const Element* next = block_of(addend);
-            for (std::size_t i = 0; i < n; ++i)
-                sums[i] = Join::join(sums[i], next[i]);
-        }
+        sums.begin(n);
+        for (const void* addend : addends)
+            sums.add(static_cast<const Element*>(addend) + first + begin);
         Element* out = static_cast<Element*>(result) + begin;
+        const auto& total = sums.total();
         for (std::size_t i = 0; i < n; ++i)
-            out[i] = narrowed<Element>(sums[i]);
+            out[i] = narrowed<Element>(total[i]);
     }
 }
 
@@ -96,7 +133,7 @@ void reduce_elements(Reduction reduction, std::span<const void* const> addends, 
         case Reduction::sum:
             return reduce_as<Element, Add>(addends, first, count, result);
         case Reduction::max:
-            return reduce_as<Element, Largest>(addends, first, count, result);
+            return reduce_as<Element, Largest<Element>>(addends, first, count, result);
     }
 }
 

@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layout
                          [](const auto& layout) { return layout.param.name; });
 
 // Nothing of a step depends on which device performs it, nor on which library communicates, as long
-// as it adds up in the order of ranks.
+// as it adds up in pairs in the order of ranks.
 class StreamDevices : public testing::TestWithParam<NamedLayout> {};
 
 Trained train_in_streams(const plan::Scenario& read, std::int64_t steps,

@@ -40,7 +40,7 @@ void check_all_reduce(Communicator& communicator, DType dtype, std::int64_t elem
     Bytes data = held(dtype, elements, communicator.rank());
     communicator.all_reduce(GroupKind::tensor, dtype, data.data(), elements);
     EXPECT_EQ(data,
-              sum_in_order(dtype, held_by_all(communicator, GroupKind::tensor, dtype, elements)));
+              sum_in_pairs(dtype, held_by_all(communicator, GroupKind::tensor, dtype, elements)));
 }
 
 void check_all_gather(Communicator& communicator, DType dtype, std::int64_t share) {
@@ -68,7 +68,7 @@ void check_reduce_scatter(Communicator& communicator, DType dtype, std::int64_t 
     const std::int64_t index = communicator.index_in(GroupKind::tensor);
     const Bytes all = held(dtype, share * size, communicator.rank());
     const Bytes expected =
-        part(sum_in_order(dtype, held_by_all(communicator, GroupKind::tensor, dtype, share * size)),
+        part(sum_in_pairs(dtype, held_by_all(communicator, GroupKind::tensor, dtype, share * size)),
              index, size);
     Bytes apart(expected.size());
     communicator.reduce_scatter(GroupKind::tensor, dtype, all.data(), apart.data(), share * size);
@@ -200,7 +200,7 @@ TEST_P(OfEachWorld, DoNotDependOnWhoComesWhen) {
             const auto elements = static_cast<std::int64_t>(call % 3 == 0 ? 20011 : 7 * call);
             Bytes data = held(DType::fp32, elements, rank, call);
             communicator.all_reduce(GroupKind::tensor, DType::fp32, data.data(), elements);
-            EXPECT_EQ(data, sum_in_order(DType::fp32, held_by_all(communicator, GroupKind::tensor,
+            EXPECT_EQ(data, sum_in_pairs(DType::fp32, held_by_all(communicator, GroupKind::tensor,
                                                                   DType::fp32, elements, call)));
         }
     });
@@ -224,7 +224,7 @@ TEST_P(OfEachWorld, GroupsOverlap) {
             if (delays() % 8 == 0) std::this_thread::yield();
             Bytes data = held(DType::bf16, elements, rank, call);
             communicator.all_reduce(group, DType::bf16, data.data(), elements);
-            EXPECT_EQ(data, sum_in_order(DType::bf16, held_by_all(communicator, group, DType::bf16,
+            EXPECT_EQ(data, sum_in_pairs(DType::bf16, held_by_all(communicator, group, DType::bf16,
                                                                   elements, call)));
         }
     });

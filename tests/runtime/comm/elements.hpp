@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -62,23 +63,30 @@ inline Bytes arbitrary(plan::DType dtype, std::int64_t elements, std::uint64_t s
     return {};
 }
 
-// The sum in the order of the addends: written to be seen right, one element at a time.
+// The sum of addends [first, first + count) of one element: of its first 2^i, as many as go into
+// them whole without being all, and of the rest.
+template <typename Element, typename Sum, typename Widen>
+Sum sum_in_pairs_of(const std::vector<Bytes>& addends, std::size_t element, std::size_t first,
+                    std::size_t count, Widen widen) {
+    if (count == 1) {
+        Element one;
+        std::memcpy(&one, addends[first].data() + element * sizeof(Element), sizeof(Element));
+        return widen(one);
+    }
+    const std::size_t half = std::bit_floor(count - 1);
+    return sum_in_pairs_of<Element, Sum>(addends, element, first, half, widen) +
+           sum_in_pairs_of<Element, Sum>(addends, element, first + half, count - half, widen);
+}
+
 template <typename Element, typename Sum, typename Widen, typename Narrow>
 Bytes sum_as(const std::vector<Bytes>& addends, Widen widen, Narrow narrow) {
-    std::vector<Element> result = elements_of<Element>(addends.front());
-    for (std::size_t i = 0; i < result.size(); ++i) {
-        Sum sum = widen(result[i]);
-        for (std::size_t k = 1; k < addends.size(); ++k) {
-            Element next;
-            std::memcpy(&next, addends[k].data() + i * sizeof(Element), sizeof(Element));
-            sum += widen(next);
-        }
-        result[i] = narrow(sum);
-    }
+    std::vector<Element> result(addends.front().size() / sizeof(Element));
+    for (std::size_t i = 0; i < result.size(); ++i)
+        result[i] = narrow(sum_in_pairs_of<Element, Sum>(addends, i, 0, addends.size(), widen));
     return bytes_of(result);
 }
 
-inline Bytes sum_in_order(plan::DType dtype, const std::vector<Bytes>& addends) {
+inline Bytes sum_in_pairs(plan::DType dtype, const std::vector<Bytes>& addends) {
     const auto wide = [](auto x) { return static_cast<std::uint64_t>(x); };
     const auto same = [](auto x) { return x; };
     const auto real = [](auto x) { return to_float(x); };

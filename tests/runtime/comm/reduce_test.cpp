@@ -21,16 +21,43 @@ std::vector<Element> reduced(plan::DType dtype, Reduction reduction,
     return result;
 }
 
-// 2^27 + 1 is 2^27 in fp32 (its last place is 2^4), so that the order shows.
-TEST(Reduce, AddsInOrder) {
+// 2^27 + 1 is 2^27 in fp32 (its last place is 2^4), so that it shows what is added to what.
+TEST(Reduce, AddsNeighboursThenTheirSums) {
     const float large = 0x1p27F;
     using Addends = std::vector<std::vector<float>>;
     const auto sum = [](const Addends& addends) {
         return reduced(plan::DType::fp32, Reduction::sum, addends).front();
     };
-    EXPECT_EQ(sum({{large}, {1}, {-large}, {1}}), 1.0F);
+    EXPECT_EQ(sum({{large}, {1}, {-large}, {1}}), 0.0F);  // (large + 1) + (−large + 1)
     EXPECT_EQ(sum({{large}, {-large}, {1}, {1}}), 2.0F);
-    EXPECT_EQ(sum({{1}, {1}, {large}, {-large}}), 0.0F);
+    EXPECT_EQ(sum({{1}, {1}, {large}, {-large}}), 2.0F);
+    EXPECT_EQ(sum({{large}, {1}, {-large}}), 0.0F);                      // (large + 1) − large
+    EXPECT_EQ(sum({{large}, {1}, {1}, {1}, {-large}, {1}}), 0.0F);       // … + (−large + 1)
+    EXPECT_EQ(sum({{0}, {0}, {large}, {0}, {-large}, {0}, {1}}), 0.0F);  // large + (−large + 1)
+}
+
+// What a rank has summed of a power of two of addends in a row joins those of others as if all had
+// been summed at once: experts' gradients, by rank, are the same bits wherever experts are.
+TEST(Reduce, OfSumsIsTheSumOfAll) {
+    for (const std::size_t each : {2U, 4U, 8U})
+        for (const std::size_t ranks : {1U, 2U, 3U, 5U, 6U}) {
+            constexpr std::int64_t kElements = 37;
+            std::vector<Bytes> addends;
+            for (std::size_t k = 0; k < ranks * each; ++k)
+                addends.push_back(arbitrary(plan::DType::fp32, kElements, 5 + k));
+            std::vector<Bytes> sums;
+            for (std::size_t rank = 0; rank < ranks; ++rank)
+                sums.push_back(sum_in_pairs(
+                    plan::DType::fp32,
+                    {addends.begin() + static_cast<std::ptrdiff_t>(rank * each),
+                     addends.begin() + static_cast<std::ptrdiff_t>((rank + 1) * each)}));
+            std::vector<const void*> sources;
+            for (const Bytes& sum : sums)
+                sources.push_back(sum.data());
+            Bytes total(sums.front().size());
+            reduce(plan::DType::fp32, Reduction::sum, sources, 0, kElements, total.data());
+            EXPECT_EQ(total, sum_in_pairs(plan::DType::fp32, addends)) << ranks << " × " << each;
+        }
 }
 
 // 1 and four times half of its last place: rounded after each addition (ties to even) it stays 1,
@@ -92,7 +119,7 @@ TEST(Reduce, GivesTheSameBitsInPieces) {
         std::vector<Bytes> addends;
         for (std::uint64_t k = 0; k < 5; ++k)
             addends.push_back(arbitrary(dtype, kElements, 17 + k));
-        const Bytes whole = sum_in_order(dtype, addends);
+        const Bytes whole = sum_in_pairs(dtype, addends);
         const std::int64_t width = plan::size_bytes(dtype);
         std::vector<const void*> sources;
         for (const Bytes& addend : addends)
