@@ -246,6 +246,8 @@ class UseBinder {
             case Role::parameter:
             case Role::gradient:
                 return in_bucket(use, tensor, builder_.state_of(use, id));
+            case Role::source_gradient:
+                return by_source(use, block, id);
             case Role::parameter_shard:
             case Role::gradient_shard:
                 return in_shards(use, tensor, builder_.state_of(use, id));
@@ -294,6 +296,27 @@ class UseBinder {
         if (std::count(ring.begin(), ring.end(), resident) > 0 && !whole)
             slot.share = builder_.shard_group(bucket);
         return slot;
+    }
+
+    // Behind what is reduced: parameters in the order of the bucket, of each what the rows of every
+    // rank add. What a pass does to the bucket names them in that order.
+    Slot by_source(const BlockUse& use, const Block& block, TensorId id) const {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+        const std::int32_t number =
+            use.position >= 0 ? builder_.bucket_of(use, tensor) : use.bucket;
+        const Bucket& bucket = builder_.bucket(number);
+        std::int64_t before = 0;
+        if (use.position >= 0) {
+            before = builder_.sources(bucket) *
+                     entries_.at({number, use.position, tensor.name}).elements;
+        } else {
+            for (TensorId other = 0; other < id; ++other)
+                if (const Tensor& of = block.tensors[static_cast<std::size_t>(other)];
+                    of.role == Role::source_gradient)
+                    before += of.elements();
+        }
+        return slot_in(builder_.state_of(use, id),
+                       (builder_.first_source(bucket) + before) * size_bytes(tensor.dtype));
     }
 
     // Of what is there whole a rank steps its shard; else the shard is all there is.

@@ -92,7 +92,7 @@ class BackwardUses {
             for (const BlockUse& use : tied_add_uses(builder_))
                 uses_.push_back(use);
         if (!scatters(index)) {
-            if (!overlap()) return;
+            if (builder_.passes.has(PassId::late_reduction)) return;
             reduce(reduce_uses(builder_, index));
         }
         reduce(replica_uses(builder_, index));

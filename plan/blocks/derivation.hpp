@@ -201,6 +201,16 @@ class Derivation : public BackwardWriter {
         sum = total;
     }
 
+    // Of a parameter of experts: by source, where these are kept apart.
+    bool by_source() const { return notes_.gradient_sources > 1; }
+    TensorId source_accumulator(TensorId parameter) {
+        Tensor sum = forward_.tensors[at(parameter)];
+        sum.role = Role::source_gradient;
+        sum.dtype = gradient_dtype_;
+        sum.dims[0] *= notes_.gradient_sources;
+        return add(std::move(sum));
+    }
+
     TensorId accumulator(TensorId parameter) override {
         TensorId& id = gradient_of_[at(parameter)];
         if (id < 0) {
@@ -212,7 +222,15 @@ class Derivation : public BackwardWriter {
 
   private:
     void accumulate(OpSpec spec, const std::string& label, Reads reads, TensorId parameter) {
-        const TensorId sum = accumulator(parameter);
+        accumulate_in(accumulator(parameter), std::move(spec), label, std::move(reads), parameter);
+    }
+    void accumulate_by_source(OpSpec spec, const std::string& label, Reads reads,
+                              TensorId parameter) {
+        const TensorId sum = by_source() ? source_accumulator(parameter) : accumulator(parameter);
+        accumulate_in(sum, std::move(spec), label, std::move(reads), parameter);
+    }
+    void accumulate_in(TensorId sum, OpSpec spec, const std::string& label, Reads reads,
+                       TensorId parameter) {
         reads.push_back(sum);
         emit(std::move(spec), label, std::move(reads), {sum}).dtype =
             forward_.tensors[at(parameter)].dtype;

@@ -36,6 +36,7 @@ void set_experts(const Scenario& scenario, const ExpertMlp& experts, Dims& dims)
     const std::int64_t split = layout.expert_tensor_parallel, all = experts.routing.experts;
     const std::int64_t chosen = experts.routing.chosen, tokens = dims.sharded_tokens;
     dims.places = {all, layout.expert_parallel * split, split};
+    dims.gradient_sources = layout.gradient_sources();
     dims.expert_ffn = experts.expert.ffn_hidden / split;
     const std::int64_t sent = tokens * chosen;
     dims.expected_rows = sent * split;

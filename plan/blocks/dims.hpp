@@ -27,8 +27,9 @@ struct Dims {
     std::int64_t window = 0;       // keys of a sliding window; 0: a query sees all before it
     std::int64_t chunk = 0;        // tokens that see each other alone; 0: those of a sequence do
     ExpertPlaces places;           // of a layer's experts
-    std::int64_t expert_ffn = 1;   // ÷ ranks that split an expert
-    std::int64_t expert_rows = 0;  // for which there is room on this rank …
+    std::int64_t gradient_sources = 1;  // ranks whose rows' shares of experts' gradients are apart
+    std::int64_t expert_ffn = 1;        // ÷ ranks that split an expert
+    std::int64_t expert_rows = 0;       // for which there is room on this rank …
     ExpertDispatcher dispatcher = ExpertDispatcher::alltoall;
     TokenDraws draws;              // of a layer's experts, where copies of rows go to ranks
     std::int64_t copies = 0;       // that come to this rank, when all experts are alike often …

@@ -121,10 +121,11 @@ void Derivation::derive_grouped_gemm(std::size_t index) {
     emit(product_like(forward, forward.m, forward.k, forward.n, GemmProduct::input_gradient),
          op.label + " dgrad", {dc, need(op.reads[1]), counts}, {da});
     contribute(op.reads[0], da);
-    if (trained)
-        accumulate(
-            product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
-            op.label + " wgrad", {dc, input, counts}, op.reads[1]);
+    if (!trained) return;
+    GroupedGemm of_weights =
+        product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient);
+    of_weights.by_source = by_source();
+    accumulate_by_source(of_weights, op.label + " wgrad", {dc, input, counts}, op.reads[1]);
 }
 
 // The rows' gradient passes by.
@@ -136,8 +137,9 @@ void Derivation::derive_expert_bias(const Op& op) {
         reads.push_back(need(op.reads[3]));
         reads.push_back(need(bias));
     }
-    accumulate(ExpertBiasBackward{forward, forward.rows, forward.width, forward.weighs}, op.label,
-               std::move(reads), bias);
+    accumulate_by_source(
+        ExpertBiasBackward{forward, forward.rows, forward.width, forward.weighs, by_source()},
+        op.label, std::move(reads), bias);
     if (forward.weighs) {
         const TensorId dweights = fresh_gradient(op.reads[3]);
         backward_.ops.back().writes.push_back(dweights);

@@ -76,7 +76,8 @@ struct ForwardBlock {
         std::int64_t unit = 0;  // its tokens, over all ranks
     };
     Balance balance;
-    double router_z = 0;  // what the router's z-loss counts for
+    double router_z = 0;                // what the router's z-loss counts for
+    std::int64_t gradient_sources = 1;  // ranks whose rows' shares of experts' gradients are apart
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
     // The gradient of what the loss reads has a place of its own.

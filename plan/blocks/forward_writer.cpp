@@ -13,6 +13,7 @@ ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
     out_.tensor = dims.tensor;
     out_.keeps_gathered = dims.keeps_gathered;
     out_.any_order = dims.any_order;
+    out_.gradient_sources = dims.gradient_sources;
 }
 
 TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,

@@ -90,9 +90,19 @@ class Walk {
             of.gathers_to = parameters;
         else if (use.position >= 0)
             of.reads = parameters_of(use, block);
-        of.gradients = places_of(use, block, Role::gradient);
+        of.gradients = places_of(use, block, is_accumulator);
+        look_at_sources(use, block);
         std::erase_if(of.gradients, [&](std::int32_t at) { return is_held(use, at); });
         of.scatters = has(block, OpKind::reduce_scatter);
+    }
+
+    void look_at_sources(const BlockUse& use, const Block& block) {
+        if (has(block, OpKind::sum_sources)) summed_.insert(use.bucket);
+        if (use.position < 0) return;
+        for (const Tensor& tensor : block.tensors)
+            if (tensor.role == Role::source_gradient)
+                for (const std::int32_t of : buckets_of(use))
+                    if (bucket(of).experts) apart_.insert(of);
     }
 
     void visit(const Step& step, const BlockUse& use, const OfUse& of) {
@@ -128,7 +138,7 @@ class Walk {
         const auto& tensors = plan_.blocks[static_cast<std::size_t>(use.block)].tensors;
         const Block& forward = plan_.blocks[static_cast<std::size_t>(part_of(use)->forward)];
         for (std::size_t t = 0; t < use.slots.size(); ++t) {
-            if (tensors[t].role != Role::gradient || use.slots[t].resident != at) continue;
+            if (!is_accumulator(tensors[t].role) || use.slots[t].resident != at) continue;
             for (const DeclaredParameter& declared : forward.parameters)
                 if (forward.tensors[static_cast<std::size_t>(declared.tensor)].name ==
                     tensors[t].name)
@@ -145,11 +155,12 @@ class Walk {
                            [&](std::int32_t of) { return bucket(of).gradients == gradients; });
     }
 
-    // The residents that a use has tensors of this role in, each once, in order.
-    static std::vector<std::int32_t> places_of(const BlockUse& use, const Block& block, Role role) {
+    // The residents that a use has tensors of such a role in, each once, in order.
+    static std::vector<std::int32_t> places_of(const BlockUse& use, const Block& block,
+                                               bool (*of_role)(Role)) {
         std::vector<std::int32_t> places;
         for (std::size_t t = 0; t < use.slots.size(); ++t)
-            if (block.tensors[t].role == role && use.slots[t].resident >= 0)
+            if (of_role(block.tensors[t].role) && use.slots[t].resident >= 0)
                 places.push_back(use.slots[t].resident);
         std::sort(places.begin(), places.end());
         places.erase(std::unique(places.begin(), places.end()), places.end());
@@ -166,7 +177,8 @@ class Walk {
 
     std::vector<OfUse::Read> parameters_of(const BlockUse& use, const Block& block) const {
         std::vector<OfUse::Read> reads;
-        for (const std::int32_t at : places_of(use, block, Role::parameter)) {
+        const auto is_parameter = [](Role role) { return role == Role::parameter; };
+        for (const std::int32_t at : places_of(use, block, is_parameter)) {
             OfUse::Read& read = reads.emplace_back();
             read.at = at;
             read.own = keeps_parameters(use, at);
@@ -225,6 +237,10 @@ class Walk {
     }
 
     void check_sums() {
+        for (const std::int32_t b : apart_)
+            if (summed_.count(b) == 0)
+                fault("the gradients of bucket " + std::to_string(b) +
+                      " are kept apart by source, and never summed");
         for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
             if (program_.buckets[b].frozen || program_.buckets[b].elements == 0) continue;
             const Bucket& bucket = program_.buckets[b];
@@ -245,6 +261,7 @@ class Walk {
     std::map<std::int32_t, std::int32_t> gathered_;   // resident → bucket
     std::map<std::int32_t, std::int32_t> unreduced_;  // resident → bucket
     std::map<std::int32_t, std::set<GroupKind>> sums_;
+    std::set<std::int32_t> apart_, summed_;                 // buckets whose gradients are by source
     std::vector<std::optional<std::vector<OfUse>>> known_;  // by procedure that a step runs
 };
 

@@ -11,7 +11,7 @@ bool accumulates(const Block& block, const Op& op) {
     return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
         const Role role = block.tensors[static_cast<std::size_t>(id)].role;
         const bool sum =
-            role == Role::gradient || role == Role::gradient_shard || role == Role::scalar;
+            is_accumulator(role) || role == Role::gradient_shard || role == Role::scalar;
         return sum && std::find(op.reads.begin(), op.reads.end(), id) != op.reads.end();
     });
 }

@@ -7,10 +7,10 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kRoles> kRoleNames = {
-    "parameter",      "gradient",  "optimizer", "parameter_shard",
-    "gradient_shard", "input",     "output",    "stash",
-    "recomputed",     "kept",      "deferred",  "scratch",
-    "scalar",         "quantized", "source",    "target"};
+    "parameter",      "gradient", "source_gradient", "optimizer", "parameter_shard",
+    "gradient_shard", "input",    "output",          "stash",     "recomputed",
+    "kept",           "deferred", "scratch",         "scalar",    "quantized",
+    "source",         "target"};
 }  // namespace
 
 std::int64_t Tensor::elements() const {
@@ -43,7 +43,7 @@ bool touches_part(const Block& block, const Op& op, TensorId id) {
     if (op.kind() == OpKind::all_gather) return id == op.reads[0];
     if (op.kind() == OpKind::reduce_scatter) return id == op.writes[0];
     const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-    if (tensor.role == Role::parameter || tensor.role == Role::gradient) return false;
+    if (tensor.role == Role::parameter || is_accumulator(tensor.role)) return false;
     const std::int64_t rows = op.is<Gemm>() ? op.as<Gemm>().rows() : op.size(0);
     return tensor.dims[0] == rows * op.parts;
 }
@@ -82,7 +82,7 @@ double bytes_moved(const Block& block, const Op& op) {
     const bool by_row = goes_by_rows(op.spec);
     auto operand_bytes = [&](TensorId id) {
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-        const bool table = tensor.role == Role::parameter || tensor.role == Role::gradient;
+        const bool table = tensor.role == Role::parameter || is_accumulator(tensor.role);
         if (touches_part(block, op, id)) return tensor.bytes() / op.parts;
         if (!by_row || !table) return tensor.bytes();
         return std::min(tensor.bytes(), op.size(0) * op.size(1) * size_bytes(tensor.dtype));

@@ -17,6 +17,7 @@ namespace orrery::plan {
 enum class Role : std::uint8_t {
     parameter,        // persistent; bound by (layer, name)
     gradient,         // persistent accumulator of the parameter of the same name
+    source_gradient,  // … and those of what each rank's rows add to it, one after another
     optimizer,        // persistent: master weights and moments
     parameter_shard,  // this rank's ZeRO shard of a bucket's parameters …
     gradient_shard,   // … and of its gradients; the whole where there is no sharding
@@ -33,7 +34,12 @@ enum class Role : std::uint8_t {
     source,      // what a copy between tiers of memory reads …
     target       // … and writes: whole residents, or the stash area of a part
 };
-inline constexpr std::size_t kRoles = 16;
+inline constexpr std::size_t kRoles = 17;
+
+// Whether it lies among the gradients of a bucket, by its parameter's name.
+inline bool is_accumulator(Role role) {
+    return role == Role::gradient || role == Role::source_gradient;
+}
 
 struct Tensor {
     std::string name;

@@ -579,7 +579,8 @@ struct WeighRows : ExpertRows {
 };
 
 // A gemm (plan/ops/matrix.hpp) per local expert over its rows; matrices of experts lie one after
-// another.
+// another. Gradients of weights may be by source: those of the rows of each rank of the group
+// apart, one rank's after another's (SumSources).
 struct GroupedGemm : ExpertRows {
     static constexpr std::string_view kDoc =
         "a linear's product for each expert, over the rows that came to it";
@@ -587,7 +588,9 @@ struct GroupedGemm : ExpertRows {
     std::int64_t m = 0, n = 0, k = 0;
     GemmProduct product = GemmProduct::forward;
     bool transposed = false;  // as of a gemm, each matrix by itself; rows of all experts together
+    bool by_source = false;
 
+    std::int64_t products() const { return by_source ? local() * ranks : local(); }
     std::int64_t rows() const { return product == GemmProduct::weight_gradient ? k : m; }
     double flops() const {
         const bool weights = product == GemmProduct::weight_gradient;
@@ -602,6 +605,7 @@ struct GroupedGemm : ExpertRows {
         ExpertRows::fields<GroupedGemm>(v);
         v.number("product", &GroupedGemm::product);
         v.number("transposed", &GroupedGemm::transposed);
+        v.number("by_source", &GroupedGemm::by_source);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -622,7 +626,7 @@ struct GroupedGemm : ExpertRows {
         v.reads("counts", ranks * experts);
         v.may_read("scales", 1);  // of eight bits, of either operand
         v.may_read("scales", 1);
-        v.writes("result", product == GemmProduct::weight_gradient ? local() * m * n : m * n);
+        v.writes("result", product == GemmProduct::weight_gradient ? products() * m * n : m * n);
     }
     bool operator==(const GroupedGemm&) const = default;
 };
@@ -659,6 +663,7 @@ struct ExpertBiasBackward : ExpertRows {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     bool weighs = false;
+    bool by_source = false;  // as of a grouped product
 
     template <typename V>
     static void fields(V&& v) {
@@ -666,6 +671,7 @@ struct ExpertBiasBackward : ExpertRows {
         v.size("width", &ExpertBiasBackward::width);
         ExpertRows::fields<ExpertBiasBackward>(v);
         v.number("weighs", &ExpertBiasBackward::weighs);
+        v.number("by_source", &ExpertBiasBackward::by_source);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -675,10 +681,33 @@ struct ExpertBiasBackward : ExpertRows {
             v.reads("weights", rows);
             v.reads("biases", local() * width);
         }
-        v.writes("dbiases", local() * width);
+        v.writes("dbiases", (by_source ? ranks : 1) * local() * width);
         if (weighs) v.writes("dweights", rows);
     }
     bool operator==(const ExpertBiasBackward&) const = default;
+};
+
+// Of gradients by source what a rank has of each parameter, summed in pairs in the order of ranks,
+// as collectives sum what ranks have (runtime/comm/reduce.hpp): with as many ranks as a power of
+// two the bits of a layout in which every rank has all experts.
+struct SumSources {
+    static constexpr std::string_view kDoc =
+        "of each operand in turn the sum of its parts, one for each source, one after another";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;  // of the sum
+    std::int64_t sources = 1;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &SumSources::elements);
+        v.extent("sources", &SumSources::sources);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_several("gradients by source");
+        v.writes("gradients", elements);
+    }
+    bool operator==(const SumSources&) const = default;
 };
 
 struct ExpertActivate : ExpertRows {
@@ -813,6 +842,7 @@ struct GateRows {
     OP(grouped_gemm, GroupedGemm)                          \
     OP(expert_bias, ExpertBias)                            \
     OP(expert_bias_backward, ExpertBiasBackward)           \
+    OP(sum_sources, SumSources)                            \
     OP(expert_activation, ExpertActivate)                  \
     OP(expert_activation_backward, ExpertActivateBackward) \
     OP(gate_rows, GateRows)                                \

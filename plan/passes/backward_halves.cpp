@@ -182,7 +182,7 @@ void hand_on_gradients(const Block& forward, HandsOn hands_on, Block& input, Blo
     std::vector<Op> copies;
     for (std::size_t t = 0; t < input.tensors.size(); ++t) {
         const Tensor gradient = input.tensors[t];
-        if (gradient.role != Role::gradient) continue;
+        if (!is_accumulator(gradient.role)) continue;
         if (!(is_of_experts(forward, gradient.name) ? hands_on.experts : hands_on.others)) continue;
         Tensor& handed = input.tensors[t];
         handed.role = Role::deferred;

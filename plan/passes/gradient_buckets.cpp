@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/ir/parameters.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -19,7 +20,9 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
     bucket.gradients = builder.add_in_turns(
         "gradients" + suffix, MemoryCategory::gradients,
-        (builder.gradients_held(bucket) + builder.tied_held(bucket)) * gradient_bytes);
+        (builder.gradients_held(bucket) + builder.tied_held(bucket) +
+         (builder.sharding_of(bucket).gradients ? 0 : builder.source_elements(bucket))) *
+            gradient_bytes);
     if (bucket.elements == 0) return;
     bucket.parameters = builder.add_in_turns(
         "parameters" + suffix, MemoryCategory::parameters,
@@ -176,6 +179,46 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
     return uses;
 }
 
+namespace {
+
+TensorId add_tensor(Block& block, Tensor tensor) {
+    block.tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(block.tensors.size() - 1);
+}
+
+// On the stream of the reduction, so that compute does not wait.
+void add_op(Block& block, OpSpec spec, std::vector<TensorId> reads, TensorId written,
+            const char* label) {
+    Op op;
+    op.spec = std::move(spec);
+    op.phase = Phase::backward;
+    op.stream = Stream::data_comm;
+    op.dtype = block.tensors[static_cast<std::size_t>(written)].dtype;
+    op.reads = std::move(reads);
+    op.writes = {written};
+    op.label = label;
+    block.ops.push_back(std::move(op));
+}
+
+// What the rows of each rank have added becomes the gradient that is reduced.
+void sum_sources(const ProgramBuilder& builder, const Bucket& bucket, TensorId gradients,
+                 Block& block) {
+    const std::int64_t sources = builder.sources(bucket);
+    if (sources == 1) return;
+    std::vector<TensorId> by_source;
+    for (const BucketEntry& entry :
+         bucket_entries(builder.blocks.blocks(), builder.program, bucket))
+        by_source.push_back(add_tensor(
+            block, {full_name(entry.position - bucket.first_position, entry.name) + " by source",
+                    Role::source_gradient,
+                    builder.gradient_dtype(),
+                    {sources * entry.elements}}));
+    add_op(block, SumSources{bucket.elements, sources}, std::move(by_source), gradients,
+           "gradients by source");
+}
+
+}  // namespace
+
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     if (bucket.frozen) return {};
@@ -184,15 +227,17 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const bool scatters = builder.sharding_of(bucket).gradients;
     // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
     const std::int64_t whole = scatters ? builder.whole(bucket) : builder.gradients_held(bucket);
-    if (whole == 0 || (partial == 0 && shards == 1)) return {};
+    const bool reduces = partial > 0 || shards > 1;
+    if (whole == 0 || (!reduces && builder.sources(bucket) == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;
     block.name = "reduce.bucket";
-    block.tensors.push_back({"gradients", Role::gradient, dtype, {whole}});
+    const TensorId gradients = add_tensor(block, {"gradients", Role::gradient, dtype, {whole}});
+    sum_sources(builder, bucket, gradients, block);
     auto reduce = [&](OpKind kind, GroupKind group, Stream stream, std::int64_t elements,
                       const char* label) {
-        block.ops.push_back(
-            collective_op(block, kind, Phase::backward, stream, group, elements, label, 0, 0));
+        block.ops.push_back(collective_op(block, kind, Phase::backward, stream, group, elements,
+                                          label, gradients, gradients));
     };
     if (partial > 0)
         reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm, partial,
@@ -200,19 +245,13 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     if (shards > 1)
         reduce(bucket.shares.empty() ? OpKind::all_reduce : OpKind::reduce_scatter,
                builder.shard_group(bucket), Stream::data_comm, whole, "gradients");
-    if (scatters) {  // on the stream of the reduction, so that compute does not wait
+    if (scatters) {
         const std::int64_t held = builder.gradients_held(bucket) + builder.tied_held(bucket);
-        block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
-        block.tensors.push_back({"gradient shard", Role::gradient_shard, dtype, {held}});
-        Op add;
-        add.spec = Add{1, held};
-        add.phase = Phase::backward;
-        add.stream = Stream::data_comm;
-        add.dtype = dtype;
-        add.reads = {1, 2};
-        add.writes = {2};
-        add.label = "gradient shard";
-        block.ops.push_back(add);
+        const TensorId reduced =  // within gradients
+            add_tensor(block, {"reduced", Role::gradient, dtype, {held}});
+        const TensorId shard =
+            add_tensor(block, {"gradient shard", Role::gradient_shard, dtype, {held}});
+        add_op(block, Add{1, held}, {reduced, shard}, shard, "gradient shard");
     }
     return {use_of(builder, std::move(block), index)};
 }

@@ -79,6 +79,7 @@ std::int32_t ProgramBuilder::state_of(const BlockUse& use, TensorId tensor) cons
             if (t < use.slots.size() && use.slots[t].resident >= 0) return use.slots[t].resident;
             return bucket(bucket_of(use, blocks.block(use.block).tensors[t])).parameters;
         case Role::gradient:
+        case Role::source_gradient:
         case Role::gradient_shard:
             if (t < use.slots.size() && use.slots[t].resident >= 0) return use.slots[t].resident;
             return bucket(bucket_of(use, blocks.block(use.block).tensors[t])).gradients;

@@ -156,6 +156,17 @@ struct ProgramBuilder {
     std::int64_t gradients_held(const Bucket& bucket) const {
         return bucket.room(StateKind::gradients, mesh);
     }
+    // Ranks whose rows' shares of a bucket's gradients are kept apart, behind what is reduced; 1:
+    // all are summed as they come. And at which element they begin.
+    std::int64_t sources(const Bucket& bucket) const {
+        return bucket.experts && !bucket.frozen ? scenario.layout.gradient_sources() : 1;
+    }
+    std::int64_t first_source(const Bucket& bucket) const {
+        return sharding_of(bucket).gradients ? whole(bucket) : gradients_held(bucket);
+    }
+    std::int64_t source_elements(const Bucket& bucket) const {
+        return sources(bucket) > 1 ? sources(bucket) * bucket.elements : 0;
+    }
     std::int64_t tied_held(const Bucket& bucket) const {
         return sharding_of(bucket).gradients ? padded(bucket, bucket.tied_elements) / shards(bucket)
                                              : bucket.tied_elements;

@@ -88,7 +88,7 @@ bool is_part(const BlockUse& use) {
 bool lacks_gradients(const ProgramBuilder& builder, const BlockUse& use) {
     const auto& tensors = builder.blocks.block(use.block).tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t)
-        if (tensors[t].role == Role::gradient)
+        if (is_accumulator(tensors[t].role))
             return use.bucket >= 0 && (use.slots.empty() || use.slots[t].frame == Frame::none);
     return false;
 }
@@ -99,10 +99,17 @@ void place_gradients(const ProgramBuilder& builder, BlockUse& use, std::size_t n
         return slot_of(builder, builder.program.gradient_ring, n, builder.bucket(bucket),
                        has_own_gradients);
     };
-    if (use.position < 0) return builder.place(use, Role::gradient, slot(use.bucket));
-    for (const std::int32_t bucket : buckets_of(builder, use))
-        if (builder.sharding_of(builder.bucket(bucket)).gradients)
-            builder.place_of_bucket(use, Role::gradient, bucket, slot(bucket));
+    const auto is_ringed = [&](std::int32_t bucket) {
+        return builder.sharding_of(builder.bucket(bucket)).gradients;
+    };
+    for (const Role role : {Role::gradient, Role::source_gradient}) {
+        if (use.position < 0) {
+            if (is_ringed(use.bucket)) builder.place(use, role, slot(use.bucket));
+            continue;
+        }
+        for (const std::int32_t bucket : buckets_of(builder, use))
+            if (is_ringed(bucket)) builder.place_of_bucket(use, role, bucket, slot(bucket));
+    }
 }
 
 // One action's parts in the order of their use, and the gathers before them.
@@ -150,11 +157,12 @@ class Gathers {
 
 void add_rings(ProgramBuilder& builder) {
     // Elements of the largest bucket of each kind.
-    std::int64_t trained = 0, frozen = 0, experts = 0;
+    std::int64_t trained = 0, frozen = 0, experts = 0, sources = 0;
     for (const Bucket& bucket : builder.program.buckets) {
         if (builder.shards(bucket) == 1) continue;
         std::int64_t& largest = bucket.frozen ? frozen : bucket.experts ? experts : trained;
         largest = std::max(largest, builder.whole(bucket));
+        sources = std::max(sources, builder.source_elements(bucket));
     }
     const auto add = [&](const char* what, std::int32_t slot, std::int64_t elements, DType dtype) {
         return builder.add_resident(what + (" ring " + std::to_string(slot)),
@@ -173,7 +181,7 @@ void add_rings(ProgramBuilder& builder) {
         for (std::int32_t slot = 0; slot < std::max(kGradientSlots, parameter_ring); ++slot) {
             if (slot < kGradientSlots)
                 builder.program.gradient_ring.push_back(
-                    add("experts' gradient", slot, experts, builder.gradient_dtype()));
+                    add("experts' gradient", slot, experts + sources, builder.gradient_dtype()));
             if (slot < parameter_ring)
                 parameters.push_back(add("experts' parameter", slot, experts, builder.dims.dtype));
         }

@@ -1,6 +1,7 @@
 // Rules of mixtures of experts: what their degrees divide, and what is not computed beside them.
 #include <fmt/format.h>
 
+#include <bit>
 #include <numeric>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr const char* kExpertParallel = "layout.expert_parallel";
 constexpr const char* kExpertTensor = "layout.expert_tensor_parallel";
 constexpr const char* kZeroGroup = "layout.zero_group_size";
+constexpr const char* kBySource = "layout.expert_gradients_by_source";
 
 void refuse_without_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
@@ -31,6 +33,8 @@ void refuse_without_experts(Reading& reading, const Scenario& scenario) {
            "out", "rows are to go to experts, and the model has none");
     refuse("layout.overlap_expert_communication", layout.overlap_expert_communication, "out",
            "exchanges of experts' rows are to be hidden, and the model has none");
+    refuse(kBySource, layout.expert_gradients_by_source, "out",
+           "experts' gradients are to be kept apart, and the model has none");
     if (scenario.training.routing == ExpertRouting{}) return;
     reading
         .report("S038", "/training/routing",
@@ -259,6 +263,74 @@ void check_overlap(Reading& reading, const Scenario& scenario) {
     refuse(drops, "", "dropout, whose random numbers are one micro-batch's", "dropout 0");
 }
 
+// Sums in pairs join what others have summed only where each has a power of two in a row.
+void check_pairs_of_sources(Reading& reading, const Layout& layout, std::int64_t experts) {
+    const std::int64_t split = layout.expert_tensor_parallel;
+    const auto pairs = [&](std::int64_t parts) {
+        return std::has_single_bit(static_cast<std::uint64_t>(parts * split));
+    };
+    if (!reading.good({kExpertParallel, kExpertTensor}) || pairs(layout.expert_parallel)) return;
+    Diagnostic& fault = reading.report_field(
+        "S039", kBySource,
+        "gradients by source are summed in pairs, and their ranks are no power of two");
+    fault.arithmetic = fmt::format("expert_parallel × expert_tensor_parallel = {} × {} = {}",
+                                   layout.expert_parallel, split, layout.expert_parallel * split);
+    std::vector<std::int64_t> parts = divisors(experts, experts);
+    std::erase_if(parts, [&](std::int64_t part) { return !pairs(part); });
+    fault.help.push_back(parts.empty()
+                             ? "expert_tensor_parallel: a power of two"
+                             : "expert_parallel: " + choices_near(layout.expert_parallel, parts));
+}
+
+// ZeRO-2 adds up what micro-batches' reductions give, where there is a reduction: experts that are
+// on one rank alone would add up micro-batches first.
+void check_sources_of_shards(Reading& reading, const Layout& layout) {
+    if (!reading.good({kExpertParallel, kExpertTensor, kZeroGroup, "layout.zero_stage",
+                       "layout.tensor_parallel", "layout.context_parallel",
+                       "layout.data_parallel"}))
+        return;
+    const std::int64_t spread = layout.expert_parallel * layout.expert_tensor_parallel;
+    const std::int64_t ranks = layout.tensor_parallel * layout.zero_ranks();
+    if (layout.zero_stage < 2 || layout.zero_ranks() == 1 || spread == 1 || spread < ranks) return;
+    Diagnostic& fault = reading.report_field(
+        "S039", kBySource,
+        "gradients by source: not where ZeRO shares out no experts' gradients, and others'");
+    fault.arithmetic = fmt::format(
+        "zero_stage = {}, its ranks × tensor_parallel = {}\n"
+        "expert_parallel × expert_tensor_parallel = {} × {} = {}",
+        layout.zero_stage, ranks, layout.expert_parallel, layout.expert_tensor_parallel, spread);
+    fault.help.emplace_back("zero_stage of at most 1, or a smaller expert_parallel");
+}
+
+// What would round or add elsewhere than where every rank has all experts.
+void check_sources(Reading& reading, const Scenario& scenario, std::int64_t experts) {
+    const Layout& layout = scenario.layout;
+    if (!layout.expert_gradients_by_source || !reading.good({kBySource})) return;
+    check_pairs_of_sources(reading, layout, experts);
+    check_sources_of_shards(reading, layout);
+    const auto refuse = [&](const char* field, bool is_there, std::string arithmetic,
+                            const char* what, const char* help) {
+        if (!is_there || !reading.good({field})) return;
+        Diagnostic& fault = reading.report_field(
+            "S039", kBySource, fmt::format("gradients by source: not beside {}", what));
+        fault.arithmetic = std::move(arithmetic);
+        fault.help.emplace_back(help);
+    };
+    refuse("layout.expert_dispatcher", layout.expert_dispatcher != ExpertDispatcher::alltoall,
+           fmt::format("expert_dispatcher = {}", spelling(layout.expert_dispatcher)),
+           "tokens whose results are summed first where their experts are",
+           "\"expert_dispatcher\": \"alltoall\"");
+    refuse("training.precision", scenario.training.precision == Precision::fp8, "precision = fp8",
+           "products of eight bits, whose scales are of all ranks' rows",
+           "\"precision\": \"bf16\"");
+    const int bytes = scenario.training.framework.gradient_bytes;
+    refuse("training.gradient_dtype", bytes < 4,
+           fmt::format("gradients of {} bits are rounded before other ranks' are added", 8 * bytes),
+           "gradients of 16 bits", "\"gradient_dtype\": \"fp32\"");
+    refuse("layout.offload", layout.offload.gradients != KeptOn::none, "",
+           "gradients that are kept off the device", "offload without \"gradients\"");
+}
+
 }  // namespace
 
 void check_experts(Reading& reading, const Scenario& scenario) {
@@ -275,6 +347,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_dispatcher(reading, scenario.layout);
     check_capacity(reading, scenario);
     check_overlap(reading, scenario);
+    check_sources(reading, scenario, experts->routing.experts);
 }
 
 }  // namespace orrery::plan

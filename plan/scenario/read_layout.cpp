@@ -120,6 +120,12 @@ Keys<Layout> degrees() {
                 return from.expert_dispatcher != ExpertDispatcher::alltoall;
             })
             .also({"moe_token_dispatcher_type"}),
+        flag<&Layout::expert_gradients_by_source>(
+            "expert_gradients_by_source",
+            "Gradients of experts are kept apart by the rank whose rows they come of, and summed "
+            "in pairs in the order of ranks: the same bits whatever expert_parallel is, for as "
+            "much memory as all experts' gradients")
+            .written_if([](const Layout& from) { return from.expert_gradients_by_source; }),
         flag<&Layout::overlap_expert_communication>(
             "overlap_expert_communication",
             "A forward and a backward pass of two micro-batches take turns, so that one computes "

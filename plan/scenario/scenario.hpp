@@ -358,6 +358,9 @@ struct Layout {
     ExpertDispatcher expert_dispatcher = ExpertDispatcher::alltoall;
     bool overlap_expert_communication = false;  // a forward and a backward pass take turns, so that
                                                 // one computes while the other's rows are exchanged
+    // Gradients of experts are kept apart by the rank whose rows they come of, until they are
+    // summed: the same bits whatever expert_parallel is.
+    bool expert_gradients_by_source = false;
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
     std::string schedule = "1f1b";  // name of a kind, or of what was imported
@@ -385,6 +388,9 @@ struct Layout {
 
     std::int64_t ranks() const {
         return tensor_parallel * pipeline_parallel * context_parallel * data_parallel;
+    }
+    std::int64_t gradient_sources() const {
+        return expert_gradients_by_source ? expert_parallel * expert_tensor_parallel : 1;
     }
     // Ranks that hold the same parameters, and those of them that share out states between them.
     std::int64_t data_ranks() const { return data_parallel * context_parallel; }

@@ -34,16 +34,13 @@ struct Launched {
         ExpertPlaces places = request.places;
         places.counts =
             kernels.fetch({places.counts, static_cast<std::size_t>(places.ranks * places.experts)});
-        std::int64_t first = 0;
-        for (std::int64_t i = 0; i < places.local(); ++i) {
-            const std::int64_t rows = places.rows_of(places.first_of(places.member) + i);
-            const Gemm product = product_of(request, i, first, rows);
-            if (rows > 0)
+        for_products(places, request.by_source, [&](const ProductRows& of) {
+            const Gemm product = product_of(request, of);
+            if (of.rows > 0)
                 products->perform_rows(product, stream);
             else if (product.form == GemmForm::weight_gradient && !product.accumulate)
                 fill({product.m * product.n, 0, product.c}, stream);
-            first += rows;
-        }
+        });
     }
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \

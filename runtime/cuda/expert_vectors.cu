@@ -1,4 +1,5 @@
-// expert_activation, expert_bias, weigh_rows, gate_rows, and their backward: a block per row. How
+// expert_activation, expert_bias, weigh_rows, gate_rows, and their backward: a block per row;
+// sum_sources: a thread per element. How
 // many rows are in use, and whose they are, each block finds from the counts.
 #include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/column_sums.cuh"
@@ -91,6 +92,10 @@ __global__ void expert_activation_backward_kernel(ExpertActivationBackward op) {
     }
 }
 
+ORRERY_HOST_DEVICE std::int64_t bias_sums(const ExpertBiasBackward& op) {
+    return op.places.local() * (op.by_source ? op.places.ranks : 1);
+}
+
 __global__ void expert_bias_kernel(ExpertBias op) {
     const std::int64_t* const ends = row_ends(op.places);
     for (std::int64_t row = blockIdx.x; row < ends[op.places.local()]; row += gridDim.x) {
@@ -102,16 +107,23 @@ __global__ void expert_bias_kernel(ExpertBias op) {
     }
 }
 
-// Over the rows of one expert at a time.
+// Over the rows of one expert at a time; by source, over those of one rank.
 template <int kAtOnce>
 __global__ void __launch_bounds__(kSumThreads<kAtOnce>)
     expert_bias_gradient_kernel(ExpertBiasBackward op) {
     const std::int64_t* const ends = row_ends(op.places);
-    const std::int64_t groups = column_groups<kAtOnce>(op.width);
-    for (std::int64_t piece = blockIdx.x; piece < op.places.local() * groups; piece += gridDim.x) {
-        const std::int64_t expert = piece / groups;
+    const std::int64_t groups = column_groups<kAtOnce>(op.width), local = op.places.local();
+    for (std::int64_t piece = blockIdx.x; piece < bias_sums(op) * groups; piece += gridDim.x) {
+        const std::int64_t sum_number = piece / groups;
+        const std::int64_t source = sum_number / local, i = sum_number % local;
+        std::int64_t begin = ends[i], end = ends[i + 1];
+        if (op.by_source) {
+            const std::int64_t expert = op.places.first_of(op.places.member) + i;
+            begin += op.places.rows_before(source, expert);
+            end = begin + op.places.count(source, expert);
+        }
         sum_group<kAtOnce>(
-            ends[expert], ends[expert + 1], piece % groups, op.width,
+            begin, end, piece % groups, op.width,
             [&](std::int64_t row, std::int64_t first) {
                 const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
                 Elements<kAtOnce> term = load_at_once<kAtOnce>(op.dy, row * op.width + first);
@@ -121,7 +133,7 @@ __global__ void __launch_bounds__(kSumThreads<kAtOnce>)
                 return term;
             },
             [&](std::int64_t column, float sum) {
-                ToColumn{op.dbiases, op.accumulate}(expert * op.width + column, sum);
+                ToColumn{op.dbiases, op.accumulate}(sum_number * op.width + column, sum);
             });
     }
 }
@@ -135,6 +147,30 @@ __global__ void expert_bias_weight_gradient_kernel(ExpertBiasBackward op) {
             along += load(op.dy, row * op.width + i) * load(op.biases, bias + i);
         along = sum_over_block(along);
         if (threadIdx.x == 0) store(op.dweights, row, along);
+    }
+}
+
+// A sum of 2^i addends waits in place i for the next one: a running sum joins all that stand before
+// it, so that the last addend, of a power of two, ends with the sum of all.
+constexpr int kPairs = 16;
+
+__global__ void sum_sources_kernel(SumSources op) {
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid()) {
+        float waiting[kPairs], sum = 0;
+        for (std::int64_t source = 0; source < op.sources; ++source) {
+            sum = load(op.x, source * op.elements + i);
+            bool joins = true;
+            ORRERY_UNROLLED
+            for (int pair = 0; pair < kPairs; ++pair) {
+                if (!joins) continue;
+                joins = (source >> pair & 1) != 0;
+                if (joins)
+                    sum = waiting[pair] + sum;
+                else
+                    waiting[pair] = sum;
+            }
+        }
+        store(op.y, i, sum);
     }
 }
 
@@ -218,13 +254,18 @@ void expert_bias_backward(const ExpertBiasBackward& op, cudaStream_t stream) {
     with_at_once(op.width, {op.dy}, [&](auto at_once) {
         constexpr int kAtOnce = decltype(at_once)::value;
         Grid grid = grid_for(op.places);  // for its shared memory
-        grid.blocks = blocks_for(op.places.local() * column_groups<kAtOnce>(op.width));
+        grid.blocks = blocks_for(bias_sums(op) * column_groups<kAtOnce>(op.width));
         grid.threads = kSumThreads<kAtOnce>;
         launch("expert_bias_backward", expert_bias_gradient_kernel<kAtOnce>, grid, stream, op);
     });
     if (op.weights)
         launch("expert_bias_backward of weights", expert_bias_weight_gradient_kernel,
                grid_for(op.places), stream, op);
+}
+
+void sum_sources(const SumSources& op, cudaStream_t stream) {
+    check_types({op.x, op.y});
+    launch("sum_sources", sum_sources_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 
 void weigh_rows(const WeighRows& op, cudaStream_t stream) {

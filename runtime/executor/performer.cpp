@@ -74,7 +74,8 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
         communicate(call);
     } else if (bound.op->stream != plan::Stream::compute &&
                bound.op->stream != plan::Stream::server) {
-        ORRERY_CHECK(bound.op->is<plan::Add>(), "what runs beside communication is a sum");
+        ORRERY_CHECK(bound.op->is<plan::Add>() || bound.op->is<plan::SumSources>(),
+                     "what runs beside communication is a sum");
         compute(call);
     } else {
         compute(call);

@@ -215,6 +215,7 @@ void Performer::compute(const plan::GroupedGemm& op, const Call& call) {
     gemm.b = read(call, 1);
     gemm.c = written(call, 0);
     gemm.accumulate = call.bound.accumulates;
+    gemm.by_source = op.by_source;
     call.kernels.grouped_gemm(gemm);
 }
 
@@ -269,7 +270,25 @@ void Performer::compute(const plan::ExpertBiasBackward& op, const Call& call) {
         bias.dweights = written(call, 1);
     }
     bias.accumulate = call.bound.accumulates;
+    bias.by_source = op.by_source;
     call.kernels.expert_bias_backward(bias);
+}
+
+// The end of the sums that no parameter fills is reduced with the rest.
+void Performer::compute(const plan::SumSources& op, const Call& call) {
+    const Buffer sums = written(call, 0);
+    std::int64_t first = 0;
+    const auto from = [&](std::int64_t element) {
+        return Buffer{static_cast<std::byte*>(sums.data) + element * plan::size_bytes(sums.dtype),
+                      sums.dtype};
+    };
+    for (std::size_t i = 0; i < call.bound.reads.size(); ++i) {
+        const std::int64_t elements = call.bound.reads[i].elements / op.sources;
+        call.kernels.sum_sources({elements, op.sources, read(call, i), from(first)});
+        first += elements;
+    }
+    if (const std::int64_t padding = call.bound.writes[0].elements - first; padding > 0)
+        call.kernels.fill({padding, 0, from(first)});
 }
 
 void Performer::compute(const plan::WeighRows& op, const Call& call) {

@@ -39,12 +39,16 @@ struct ExpertPlaces {
             rows += sent(from, by);
         return rows;
     }
+    // Of an expert's rows those of the members before `from` come first.
+    ORRERY_HOST_DEVICE std::int64_t rows_before(std::int64_t from, std::int64_t expert) const {
+        std::int64_t rows = 0;
+        for (std::int64_t before = 0; before < from; ++before)
+            rows += count(before, expert);
+        return rows;
+    }
     // Rows for an expert.
     ORRERY_HOST_DEVICE std::int64_t rows_of(std::int64_t expert) const {
-        std::int64_t rows = 0;
-        for (std::int64_t from = 0; from < ranks; ++from)
-            rows += count(from, expert);
-        return rows;
+        return rows_before(ranks, expert);
     }
 };
 

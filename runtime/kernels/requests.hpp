@@ -794,13 +794,16 @@ struct SpreadWeights {
 
 // A Gemm for each local expert, over its rows, which follow those of the expert before, as do
 // matrices of weights. m, n, k as of a Gemm, without that of the three that counts rows. What a row
-// of a result is, forward and of input gradients, depends on the row and the matrix alone.
+// of a result is, forward and of input gradients, depends on the row and the matrix alone. By
+// source, a gradient of weights is several, of the rows of one rank each: [ranks, local experts, m,
+// n].
 struct GroupedGemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
     ExpertPlaces places;
     Buffer a, b, c;
     bool accumulate = false;
+    bool by_source = false;
 };
 
 // y = f(x)·the row's weight, of rows in use. Weights have the type that is computed in. x is [gate
@@ -832,13 +835,21 @@ struct ExpertBias {
 };
 
 // dbiases [local experts, width] (+)= Σ over an expert's rows of dy·weight; where weights are
-// given, dweights[r] = Σ dy·bias.
+// given, dweights[r] = Σ dy·bias. By source, dbiases is [ranks, local experts, width].
 struct ExpertBiasBackward {
     std::int64_t width = 0;
     ExpertPlaces places;
     Buffer dy, weights, biases;
     Buffer dbiases, dweights;
     bool accumulate = false;
+    bool by_source = false;
+};
+
+// y = ((x[0] + x[1]) + (x[2] + x[3])) + …, of `sources` rows of `elements`: a power of two, of fp32
+// or fp64 (runtime/comm/reduce.hpp).
+struct SumSources {
+    std::int64_t elements = 0, sources = 1;
+    Buffer x, y;
 };
 
 // y = x·the row's weight, of rows in use.
@@ -947,6 +958,7 @@ struct GateRowsBackward {
            ExpertActivationBackward)                     \
     KERNEL(expert_bias, ExpertBias)                      \
     KERNEL(expert_bias_backward, ExpertBiasBackward)     \
+    KERNEL(sum_sources, SumSources)                      \
     KERNEL(weigh_rows, WeighRows)                        \
     KERNEL(weigh_rows_backward, WeighRowsBackward)       \
     KERNEL(gate_rows, GateRows)                          \

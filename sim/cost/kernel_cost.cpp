@@ -163,7 +163,7 @@ Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& o
                                      double load) const {
     const plan::GroupedGemm& grouped = op.as<plan::GroupedGemm>();
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const double experts = to_double(grouped.local());
+    const double experts = to_double(grouped.products());
     const double rows = to_double(grouped.expected) * load;
     const bool weights = grouped.product == plan::GemmProduct::weight_gradient;
     GemmShape shape{rows + experts * kTileRows / 2, to_double(grouped.n), to_double(grouped.k),
@@ -465,7 +465,8 @@ SingleOperations of_biases(const plan::ExpertBias& bias) {
 
 SingleOperations of_biases(const plan::ExpertBiasBackward& bias) {
     if (!bias.weighs) return {};
-    return {4, 8, 4 * bias.local() + 3, bias.expected};
+    const std::int64_t sums = bias.local() * (bias.by_source ? bias.ranks : 1);
+    return {4, 8, 4 * sums + 3, bias.expected};
 }
 
 // Megatron Core's TEGroupedMLP (megatron/core/transformer/moe/experts.py). Biases of the first
@@ -494,7 +495,7 @@ std::optional<SingleOperations> single_operations(const plan::Op& op) {
 // each expert but those of delayed scaling, which have one for all
 // (pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl).
 std::int64_t launches_by_expert(const plan::Op& op, const plan::Fp8& fp8) {
-    if (op.is<plan::GroupedGemm>()) return op.as<plan::GroupedGemm>().local();
+    if (op.is<plan::GroupedGemm>()) return op.as<plan::GroupedGemm>().products();
     if (op.is<plan::AmaxRows>()) return op.as<plan::AmaxRows>().local();
     if (op.is<plan::QuantizeRows>())
         return fp8.recipe == plan::Fp8Recipe::delayed ? 1 : op.as<plan::QuantizeRows>().local();

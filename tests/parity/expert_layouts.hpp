@@ -126,6 +126,8 @@ inline std::vector<NamedLayout> expert_layouts() {
         add(s + "_spread_2_pipeline", {pp2, dp4, zero(stage)}, 2);
     }
     add("late_spread_2_data_2", {dp4, "training.overlap_gradient_reduce=false"}, 2);
+    add("late_zero2_groups_spread_4",
+        {dp8, zero(2), "zero_group_size=4", "training.overlap_gradient_reduce=false"}, 4);
     add("small_buckets_spread_2_data_2", {dp4, zero(1), "training.gradient_bucket_mb=0.02"}, 2);
     add("overlapped_spread_2_tensor", {tp2, sp, "training.tensor_overlap_parts=4"}, 2);
     add("recompute_full_spread_2", {dp2, "recompute=full"}, 2);

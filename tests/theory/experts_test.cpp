@@ -13,6 +13,7 @@
 #include "plan/blocks/forward_block.hpp"
 #include "plan/checks/validate_plan.hpp"
 #include "plan/ir/parameters.hpp"
+#include "plan/memory/arena.hpp"
 #include "plan/text/text.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
@@ -100,10 +101,58 @@ TEST(Experts, FrozenOnesHoldTheirWeightsAlone) {
 TEST(Experts, PlansOfManySpreadsHold) {
     for (const Spread& spread : kSpreads) {
         SCOPED_TRACE(name_of(spread));
-        const Plan plan = build_plan(scenario_of(spread));  // runs all checks
-        const auto read = parse_plan(to_text(plan));
-        ASSERT_TRUE(read.plan) << read.error;
-        EXPECT_EQ(*read.plan, plan);
+        for (const bool by_source : {false, true}) {
+            Scenario s = scenario_of(spread);
+            s.layout.expert_gradients_by_source = by_source;
+            const Plan plan = build_plan(s);  // runs all checks
+            const auto read = parse_plan(to_text(plan));
+            ASSERT_TRUE(read.plan) << read.error;
+            EXPECT_EQ(*read.plan, plan);
+        }
+    }
+}
+
+double flops_of(const Plan& plan) {
+    double sum = 0;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            sum += flops(op);
+    return sum;
+}
+
+// What the rows of each of g ranks add is kept apart: g times as many numbers as a rank has of
+// experts, as many as where every rank has all. From ZeRO-2 on they are in both slots of the ring.
+TEST(Experts, GradientsBySourceTakeAsMuchAsThoseOfAllExperts) {
+    for (const Spread& spread : kSpreads) {
+        const std::int64_t ranks = spread.expert * spread.split;
+        if (ranks == 1) continue;
+        SCOPED_TRACE(name_of(spread));
+        Scenario s = scenario_of(spread);
+        const Plan together = build_plan(s);
+        s.layout.expert_gradients_by_source = true;
+        const Plan apart = build_plan(s);
+        EXPECT_EQ(flops_of(apart), flops_of(together));
+        const std::int64_t width = size_bytes(dims_of(s).gradient_dtype);
+        for (const Program& program : apart.programs) {
+            const auto bytes_of = [&](std::int32_t resident) {
+                return program.residents[static_cast<std::size_t>(resident)].bytes;
+            };
+            std::int64_t whole = 0, largest = 0;  // of those that pass through the ring
+            for (const Bucket& bucket : program.buckets) {
+                if (!bucket.experts) continue;
+                std::int64_t held = bucket.room(StateKind::gradients, apart.mesh);
+                if (spread.zero >= 2 && !bucket.shares.empty()) {
+                    whole = std::max(whole, bucket.padded());
+                    largest = std::max(largest, bucket.elements);
+                } else {
+                    held += ranks * bucket.elements;
+                }
+                EXPECT_EQ(bytes_of(bucket.gradients), aligned(held * width));
+            }
+            for (std::size_t slot = 2; largest > 0 && slot < program.gradient_ring.size(); ++slot)
+                EXPECT_EQ(bytes_of(program.gradient_ring[slot]),
+                          aligned((whole + ranks * largest) * width));
+        }
     }
 }
 

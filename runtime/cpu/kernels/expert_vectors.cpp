@@ -1,10 +1,12 @@
-// What experts add to their rows and weigh them by: expert_bias, weigh_rows, and their backward.
+// What experts add to their rows and weigh them by: expert_bias, weigh_rows, and their backward;
+// and sum_sources.
 #include <algorithm>
 
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"
 #include "runtime/cpu/kernels/weighed_rows.hpp"
+#include "runtime/kernels/grouped_product.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
@@ -48,14 +50,13 @@ void expert_bias_as(const ExpertBias& op, Team& team) {
 
 // Of an expert, a piece of its columns: in the order of its rows.
 template <typename W>
-void sum_piece(const ExpertBiasBackward& op, std::int64_t expert, std::int64_t first,
-               std::int64_t last, std::int64_t column) {
+void sum_piece(const ExpertBiasBackward& op, const ProductRows& of, std::int64_t column) {
     const std::int64_t n = std::min(kPiece, op.width - column);
-    const std::int64_t at = expert * op.width + column;
+    const std::int64_t at = (of.source * op.places.local() + of.i) * op.width + column;
     Space<W> sum, space;
     Array<W> total(sum.at, n);
     total.setZero();
-    for (std::int64_t row = first; row < last; ++row) {
+    for (std::int64_t row = of.first; row < of.first + of.rows; ++row) {
         const W weight = op.weights ? data<W>(op.weights)[row] : W(1);
         total += weight * ConstArray<W>(read(op.dy, row * op.width + column, n, space.at), n);
     }
@@ -85,16 +86,40 @@ void weight_gradients(const ExpertBiasBackward& op, const std::vector<std::int64
 
 template <typename W>
 void expert_bias_backward_as(const ExpertBiasBackward& op, Team& team) {
-    const std::vector<std::int64_t> ends = ends_of(op.places);
+    std::vector<ProductRows> sums;
+    for_products(op.places, op.by_source, [&](const ProductRows& of) { sums.push_back(of); });
     const std::int64_t pieces = (op.width + kPiece - 1) / kPiece;
-    team.parallel_for(op.places.local() * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t expert = i / pieces;
-            sum_piece<W>(op, expert, ends[static_cast<std::size_t>(expert)],
-                         ends[static_cast<std::size_t>(expert) + 1], i % pieces * kPiece);
+    const auto count = static_cast<std::int64_t>(sums.size());
+    team.parallel_for(count * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+            sum_piece<W>(op, sums[static_cast<std::size_t>(i / pieces)], i % pieces * kPiece);
+    });
+    if (op.weights) weight_gradients<W>(op, ends_of(op.places), team);
+}
+
+// Of sources [first, first + count), in pairs, of n elements from `element` on.
+template <typename W>
+void sum_in_pairs(const SumSources& op, std::int64_t first, std::int64_t count,
+                  std::int64_t element, std::int64_t n, W* sum) {
+    if (count == 1) return convert_from(op.x, first * op.elements + element, n, sum);
+    Space<W> later;
+    sum_in_pairs(op, first, count / 2, element, n, sum);
+    sum_in_pairs(op, first + count / 2, count / 2, element, n, later.at);
+    Array<W>(sum, n) += Array<W>(later.at, n);
+}
+
+template <typename W>
+void sum_sources_as(const SumSources& op, Team& team) {
+    const std::int64_t pieces = (op.elements + kPiece - 1) / kPiece;
+    team.parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t element = begin * kPiece; element < std::min(end * kPiece, op.elements);
+             element += kPiece) {
+            Space<W> sum;
+            const std::int64_t n = std::min(kPiece, op.elements - element);
+            sum_in_pairs<W>(op, 0, op.sources, element, n, sum.at);
+            convert_to(op.y, element, n, sum.at);
         }
     });
-    if (op.weights) weight_gradients<W>(op, ends, team);
 }
 
 template <typename W>
@@ -115,6 +140,10 @@ void expert_bias(const ExpertBias& op, Team& team) {
 
 void expert_bias_backward(const ExpertBiasBackward& op, Team& team) {
     with_work_type(op.dy.dtype, [&](auto w) { expert_bias_backward_as<decltype(w)>(op, team); });
+}
+
+void sum_sources(const SumSources& op, Team& team) {
+    with_work_type(op.x.dtype, [&](auto w) { sum_sources_as<decltype(w)>(op, team); });
 }
 
 void weigh_rows(const WeighRows& op, Team& team) {

@@ -14,15 +14,12 @@ void grouped_gemm_as(const GroupedGemm& op, Team& team) {
     using Product = TiledProduct<W>;
     std::vector<Product> products;
     std::vector<std::int64_t> ends;  // of each product's tiles, of all
-    const ExpertPlaces& places = op.places;
     const bool sums = op.form == GemmForm::weight_gradient;
-    std::int64_t first = 0, tiles = 0;
-    for (std::int64_t i = 0; i < places.local(); ++i) {
-        const std::int64_t rows = places.rows_of(places.first_of(places.member) + i);
-        const Product& product = products.emplace_back(product_of(op, i, first, rows), !sums);
-        first += rows;
+    std::int64_t tiles = 0;
+    for_products(op.places, op.by_source, [&](const ProductRows& rows) {
+        const Product& product = products.emplace_back(product_of(op, rows), !sums);
         ends.push_back(tiles += product.tiles());
-    }
+    });
     team.reserve(0, Product::space(sums ? 0 : op.k));
     team.parallel_for(tiles, 1, [&](std::int64_t tile, std::int64_t, int worker) {
         const auto end = std::upper_bound(ends.begin(), ends.end(), tile);

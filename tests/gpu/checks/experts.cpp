@@ -222,10 +222,12 @@ void check_spread(World& world, const Group& group, std::int64_t member) {
 }
 
 void check_grouped_gemm(World& world, const Group& group, std::int64_t member, GemmForm form,
-                        bool accumulate) {
+                        bool accumulate, bool by_source = false) {
     world.begin("grouped_gemm", group.text() + ", form " + std::to_string(static_cast<int>(form)) +
-                                    (accumulate ? ", added" : ""));
-    const std::int64_t rows = group.received(member), n = 24, k = 40, local = group.local();
+                                    (accumulate ? ", added" : "") +
+                                    (by_source ? ", by source" : ""));
+    const std::int64_t rows = group.received(member), n = 24, k = 40,
+                       local = group.local() * (by_source ? group.ranks : 1);
     const bool sums = form == GemmForm::weight_gradient;
     Tensor& counts = world.tokens(group.counts());
     Tensor& a = world.in(normals(rows * (sums ? n : k), 1));
@@ -243,6 +245,7 @@ void check_grouped_gemm(World& world, const Group& group, std::int64_t member, G
         op.b = at(b);
         op.c = at(c);
         op.accumulate = accumulate;
+        op.by_source = by_source;
         kernels.grouped_gemm(op);
     });
     world.expect_close("c", c, roundings_of_sum(sums ? rows : k));
@@ -267,6 +270,8 @@ void check_expert_vectors(World& world, const Group& group, std::int64_t member,
     Tensor& dweights = world.out(DType::fp32, rows);
     Tensor& biased = world.out(n);
     Tensor& dbiases = world.in(DType::fp32, normals(group.local() * width, 5));
+    Tensor& dbiases_by_source =
+        world.in(DType::fp32, normals(group.ranks * group.local() * width, 6));
     Tensor& dweights_of_biases = world.out(DType::fp32, rows);
     Tensor& weighed = world.out(n);
     Tensor& dweighed = world.out(n);
@@ -283,6 +288,9 @@ void check_expert_vectors(World& world, const Group& group, std::int64_t member,
         if (weighs) back.dweights = at(dweights_of_biases);
         back.accumulate = weighs;
         kernels.expert_bias_backward(back);
+        back.dbiases = at(dbiases_by_source);
+        back.by_source = true;
+        kernels.expert_bias_backward(back);
         kernels.weigh_rows({width, places, at(dy), at(weights), at(weighed)});
         kernels.weigh_rows_backward(
             {width, places, at(dy), at(y), at(weights), at(dweighed), at(dweights_of_rows)});
@@ -293,6 +301,7 @@ void check_expert_vectors(World& world, const Group& group, std::int64_t member,
     world.expect_close("dweights", dweights, kFunctionRoundings + roundings_of_sum(width));
     world.expect_close("biased", biased, 2);
     world.expect_close("dbiases", dbiases, roundings_of_sum(rows));
+    world.expect_close("dbiases by source", dbiases_by_source, roundings_of_sum(rows));
     world.expect_close("dweights of biases", dweights_of_biases, roundings_of_sum(width));
     world.expect_close("weighed", weighed, 2);
     world.expect_close("dweighed", dweighed, 2);
@@ -300,6 +309,17 @@ void check_expert_vectors(World& world, const Group& group, std::int64_t member,
     world.expect_close(
         "dweights of rows", dweights_of_rows,
         kFunctionRoundings + roundings_of_sum(width) + (world.dtype() == DType::fp32 ? 0 : 0x1p17));
+}
+
+// In the order of the CPU, so that not a bit differs.
+void check_sum_sources(World& world, std::int64_t sources, std::int64_t elements) {
+    world.begin("sum_sources", std::to_string(sources) + " of " + std::to_string(elements));
+    Tensor& x = world.in(DType::fp32, normals(sources * elements, 1));
+    Tensor& y = world.out(DType::fp32, elements);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.sum_sources({elements, sources, at(x), at(y)});
+    });
+    world.expect_same("y", y);
 }
 
 void check_gate_rows(World& world, std::int64_t rows, std::int64_t width) {
@@ -469,9 +489,13 @@ void check_experts(World& world) {
              {GemmForm::forward, GemmForm::input_gradient, GemmForm::weight_gradient})
             check_grouped_gemm(world, group, member, form, false);
         check_grouped_gemm(world, group, member, GemmForm::weight_gradient, true);
+        for (const bool accumulate : {false, true})
+            check_grouped_gemm(world, group, member, GemmForm::weight_gradient, accumulate, true);
     }
     check_expert_vectors(world, groups()[1], 3, ActivationForm::swiglu, true, 35);
     check_expert_vectors(world, groups()[0], 0, ActivationForm::geglu_tanh, false, 40);
+    for (const std::int64_t sources : {1, 2, 8, 64})
+        check_sum_sources(world, sources, 1003);
     check_expert_vectors(world, groups()[1], 1, ActivationForm::squared_relu, true, 35);
     check_expert_vectors(world, groups()[2], 1, ActivationForm::clamped_swiglu, true, 48);
     check_gate_rows(world, 5, 37);

@@ -166,6 +166,24 @@ TEST(ShardingFaults, ReportExpertsWhoseCopiesDiffer) {
                                      "are spread over 8"));
 }
 
+TEST(ShardingFaults, ReportGradientsThatStayApart) {
+    for (const int stage : {0, 1, 2}) {
+        Sharded s(stage);
+        s.scenario = small_mixtral();
+        set_data(s.scenario, 4);
+        set_micro_batches(s.scenario, 2);
+        s.scenario.layout.zero_stage = stage;
+        s.scenario.layout.expert_parallel = 2;
+        s.scenario.layout.expert_gradients_by_source = true;
+        s.plan = build_plan(s.scenario);
+        EXPECT_THAT(s.faults(), testing::IsEmpty()) << stage;
+        for (Block& block : s.plan.blocks)
+            std::erase_if(block.ops, [](const Op& op) { return op.is<SumSources>(); });
+        EXPECT_THAT(s.faults(), Contains(HasSubstr("are kept apart by source, and never summed")))
+            << stage;
+    }
+}
+
 TEST(ShardingFaults, ReportGroupsThatDoNotFit) {
     Sharded s(3);
     s.plan.mesh.shard = 3;

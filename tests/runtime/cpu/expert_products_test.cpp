@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/comm/reduce.hpp"
 #include "tests/runtime/cpu/expert_world.hpp"
 #include "tests/runtime/cpu/kernel_world.hpp"
 
@@ -131,6 +132,106 @@ Values waves(std::int64_t n, std::uint32_t seed) {
     for (std::int64_t i = 0; i < n; ++i)
         values.push_back(std::sin(static_cast<double>(seed + 1) * (1.7 + static_cast<double>(i))));
     return values;
+}
+
+// Of the rows that have come to a member, by expert, those of one member.
+struct RowsOfSource {
+    Counts counts;
+    Values dy, x;
+};
+RowsOfSource rows_of(const ExpertPlaces& places, std::int64_t source, const Values& dy,
+                     const Values& x) {
+    RowsOfSource alone;
+    const std::int64_t rows = places.received(places.member);
+    const auto append = [&](const Values& all, std::int64_t first, std::int64_t count, Values& to) {
+        const auto width = rows > 0 ? static_cast<std::int64_t>(all.size()) / rows : 0;
+        to.insert(to.end(), all.begin() + first * width, all.begin() + (first + count) * width);
+    };
+    std::int64_t first = 0;
+    for (std::int64_t i = 0; i < places.local(); ++i)
+        for (std::int64_t from = 0; from < places.ranks; ++from) {
+            const std::int64_t count = places.count(from, places.first_of(places.member) + i);
+            if (from == source) {
+                alone.counts.rows.push_back(static_cast<std::int32_t>(count));
+                append(dy, first, count, alone.dy);
+                append(x, first, count, alone.x);
+            }
+            first += count;
+        }
+    return alone;
+}
+
+// Gradients of weights and of biases, all numbers of the first, then those of the second.
+Values gradients_of(const ExpertPlaces& places, const Values& dy, const Values& x, bool by_source) {
+    const std::int64_t n = 12, k = 10, rows = places.received(places.member);
+    const std::int64_t sums = places.local() * (by_source ? places.ranks : 1);
+    Team team(2);
+    const Tensor tdy(DType::bf16, dy), tx(DType::bf16, x), c(DType::fp32, sums * n * k),
+        biases(DType::fp32, sums * n);
+    kernels().grouped_gemm({GemmForm::weight_gradient, n, k, rows, places, tdy.buffer(),
+                            tx.buffer(), c.buffer(), false, by_source},
+                           team);
+    kernels().expert_bias_backward(
+        {n, places, tdy.buffer(), {}, {}, biases.buffer(), {}, false, by_source}, team);
+    Values all = c.values();
+    const Values of_biases = biases.values();
+    all.insert(all.end(), of_biases.begin(), of_biases.end());
+    return all;
+}
+
+// As if no other rank had any rows: bit for bit those of a rank that holds all experts itself.
+TEST(ExpertGradientsBySource, AreWhatEachRankHasAlone) {
+    for (const ExpertGroup& group : some_groups())
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            const ExpertPlaces places = group.places(member);
+            const std::int64_t rows = places.received(member), local = places.local();
+            const Values dy = exact_numbers(rows * 12, 1), x = exact_numbers(rows * 10, 2);
+            const Values by_source = gradients_of(places, dy, x, true);
+            Values weights, biases;
+            for (std::int64_t source = 0; source < group.ranks; ++source) {
+                const RowsOfSource alone = rows_of(places, source, dy, x);
+                const Values of_one = gradients_of(alone.counts.places(), alone.dy, alone.x, false);
+                const auto matrices = of_one.begin() + local * 12 * 10;
+                weights.insert(weights.end(), of_one.begin(), matrices);
+                biases.insert(biases.end(), matrices, of_one.end());
+            }
+            weights.insert(weights.end(), biases.begin(), biases.end());
+            EXPECT_EQ(by_source, weights);
+        }
+}
+
+// As collectives sum what ranks have: (0 + 1) + (2 + 3). 2^24 + 1 is 2^24 in fp32.
+TEST(SumSources, AddsNeighboursThenTheirSums) {
+    const double large = 0x1p24;
+    const auto sum = [](const Values& sources) {
+        Team team(2);
+        const Tensor x(DType::fp32, sources), y(DType::fp32, std::int64_t{1});
+        kernels().sum_sources(
+            {1, static_cast<std::int64_t>(sources.size()), x.buffer(), y.buffer()}, team);
+        return y.values()[0];
+    };
+    EXPECT_EQ(sum({3}), 3);
+    EXPECT_EQ(sum({large, 1}), large);
+    EXPECT_EQ(sum({large, 1, 1, 1}), large + 2);
+    EXPECT_EQ(sum({large, -large, 1, 1}), 2);
+    EXPECT_EQ(sum({large, 0, 1, 1, 1, 1, 0, -large}), 4);  // (large + 2) + (2 − large)
+}
+
+TEST(SumSources, IsTheReductionOfRanks) {
+    Team team(3);
+    for (const DType dtype : {DType::fp32, DType::fp64})
+        for (const std::int64_t sources : {1, 2, 4, 8, 32})
+            for (const std::int64_t elements : {1, 7, 1000, 5003}) {
+                const Tensor x(dtype, waves(sources * elements, 3)), y(dtype, elements),
+                    expected(dtype, elements);
+                kernels().sum_sources({elements, sources, x.buffer(), y.buffer()}, team);
+                std::vector<const void*> addends;
+                for (std::int64_t source = 0; source < sources; ++source)
+                    addends.push_back(static_cast<const std::byte*>(x.buffer().data) +
+                                      source * elements * plan::size_bytes(dtype));
+                reduce(dtype, Reduction::sum, addends, 0, elements, expected.buffer().data);
+                EXPECT_EQ(y.bytes(), expected.bytes());
+            }
 }
 
 // Numbers that round: what a row becomes must not tell who else is there.
