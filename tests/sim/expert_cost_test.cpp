@@ -71,6 +71,16 @@ TEST_F(GroupedProducts, OfKernelsOfTheirOwn) {
                          2));
 }
 
+// By source an expert has a product for each rank that sends it rows: four experts, of two ranks.
+TEST_F(GroupedProducts, BySourceAreMoreAndSmaller) {
+    plan::Op op = grouped(8, 2, 4096, plan::GemmProduct::weight_gradient);
+    op.as<plan::GroupedGemm>().by_source = true;
+    EXPECT_EQ(seconds(op), seconds(grouped(8, 1, 4096, plan::GemmProduct::weight_gradient)));
+    EXPECT_EQ(plan::flops(op),
+              plan::flops(grouped(8, 2, 4096, plan::GemmProduct::weight_gradient)));
+    EXPECT_EQ(launches_by_expert(op, {}), 8);
+}
+
 // Each of the other experts' matrices is read besides, and has half a tile of its own.
 TEST_F(GroupedProducts, OfManyExpertsReadsAllTheirMatrices) {
     const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);

@@ -199,6 +199,7 @@ class MemoryOrder {
             case plan::Role::parameter_shard:
                 return {bucket().parameters, 0};
             case plan::Role::gradient:
+            case plan::Role::source_gradient:
                 return {said(use, block, tensor), 0};
             case plan::Role::gradient_shard:
                 return {bucket().gradients, 0};
