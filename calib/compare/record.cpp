@@ -302,15 +302,21 @@ void keep_scores(const RecordModel& model, json& scenario) {
     workspace = workspace.get<double>() + 2e-6 * scores;
 }
 
-void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
-    json patch = json::object();
+void take_flags(RecordRules& asked, json& scenario, json& profile) {
+    for (const json* flag : asked.all("flags")) {
+        for (const char* part : {"model", "layout", "cluster", "training"})
+            if (flag->contains(part)) scenario[part].merge_patch(flag->at(part));
+        if (flag->contains("profile")) profile.update(flag->at("profile"));
+    }
+}
+
+void leave_out(RecordRules& asked, json& scenario, json& profile, Translation& translation) {
     for (const json* rule : asked.all("left_out")) {
         for (const char* part : {"cluster", "training"})
             if (rule->contains(part)) scenario[part].merge_patch(rule->at(part));
-        if (rule->contains("profile")) patch.update(rule->at("profile"));
+        if (rule->contains("profile")) profile.update(rule->at("profile"));
         translation.left_out.push_back(rule->at("what"));
     }
-    if (!patch.empty()) translation.profile_patch = patch.dump();
 }
 
 json scenario_of(const json& record, const json& rules, Fitted fitted, Translation& translation) {
@@ -347,14 +353,14 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     }
     scenario["cluster"] = cluster_part(record, rules, asked, gpus, translation);
     scenario["training"] = training_part(stated_layout, rules, asked, translation);
-    for (const json* flag : asked.all("flags"))
-        for (const char* part : {"model", "layout", "cluster", "training"})
-            if (flag->contains(part)) scenario[part].merge_patch(flag->at(part));
+    json profile = json::object();  // places and values that stand in it then
+    take_flags(asked, scenario, profile);
     if (asked.first("kept_scores") != nullptr) keep_scores(translation.model, scenario);
     for (const auto& [path, key] : rules.at("taken").items())
         if (const json* fact = asked.fact(path))
             scenario[json::json_pointer(key.get<std::string>())] = *fact;
-    if (fitted == Fitted::other_sources) leave_out(asked, scenario, translation);
+    if (fitted == Fitted::other_sources) leave_out(asked, scenario, profile, translation);
+    if (!profile.empty()) translation.profile_patch = profile.dump();
     refuse_unread(record, "model", kModelKeys, asked, rules, translation);
     refuse_unread(record, "layout", kLayoutKeys, asked, rules, translation);
     translation.global_batch = scenario.at("layout").at("global_batch_size");

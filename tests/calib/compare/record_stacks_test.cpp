@@ -44,6 +44,8 @@ TEST(Stacks, AreOfTheirWordsAndYears) {
         {"nanoGPT (PyTorch DDP)", "torchtitan"},
         {"PyTorch + TransformerEngine", "megatron"},
         {"Hugging Face Trainer + DeepSpeed", "deepspeed"},
+        {"DeepSpeed 0.11.1", "deepspeed"},
+        {"Megatron-DeepSpeed", "megatron-deepspeed"},
         {"torchprime (PyTorch/XLA SPMD)", "maxtext"},
         {"somebody's own", "fsdp"},
     };
@@ -64,6 +66,81 @@ TEST(Stacks, AreOfTheirWordsAndYears) {
     unknown["layout"]["tp"] = 2;
     unknown["layout"]["dp"] = 4;
     EXPECT_EQ(scenario_of(unknown)["training"]["framework"], "megatron");
+}
+
+// Core 0.7 was the first with a fused loss, which its forks leave off unless told to.
+TEST(Stacks, OfMegatronHaveALossOfSingleOperationsBeforeCoreFusedIt) {
+    const struct {
+        const char* words;
+        bool single_operations;
+    } cases[] = {
+        {"Megatron-LM (2021)", true}, {"Megatron-LM core_v0.6.0", true},
+        {"Megatron-DeepSpeed", true}, {"MindSpeed-LLM", true},
+        {"Megatron-LM", false},       {"Hugging Face Trainer", false},
+    };
+    for (const auto& c : cases) {
+        json record = small_run();
+        record["layout"]["framework"] = c.words;
+        const json training = scenario_of(record)["training"];
+        EXPECT_EQ(training.value("loss_kernel", "fused"),
+                  c.single_operations ? "composed" : "fused")
+            << c.words;
+    }
+}
+
+// DeepSpeed's optimizer of bf16 sums in fp32 where no ZeRO takes its place.
+TEST(Stacks, OfDeepSpeedReduceBf16InFp32WithoutZero) {
+    json record = small_run();
+    record["layout"]["framework"] = "Megatron-DeepSpeed";
+    EXPECT_EQ(scenario_of(record)["training"]["gradient_dtype"], "fp32");
+    record["layout"]["zero_stage"] = 1;
+    EXPECT_FALSE(scenario_of(record)["training"].contains("gradient_dtype"));
+    record["layout"]["zero_stage"] = 0;
+    record["layout"]["precision"] = "fp16";
+    EXPECT_FALSE(scenario_of(record)["training"].contains("gradient_dtype"));
+}
+
+TEST(Stacks, OfTorchtuneCompileWhatTheyAreToldTo) {
+    json record = small_run();
+    record["layout"]["framework"] = "torchtune full_finetune_distributed";
+    const json eager = scenario_of(record)["training"];
+    EXPECT_EQ(eager["norm_kernel"], "composed");
+    EXPECT_FALSE(eager.contains("loss_logits"));
+    record["layout"]["torch_compile"] = true;
+    const json compiled = scenario_of(record)["training"];
+    EXPECT_FALSE(compiled.contains("norm_kernel"));
+    EXPECT_EQ(compiled["loss_logits"], "in_place");
+}
+
+// Of eight H100 at 67 TFLOP/s without tensor cores and 495 with them: what is said decides.
+TEST(Stacks, InFp32MultiplyInTf32WhereTheSourceSaysSo) {
+    json record = small_run();
+    record["gpu"] = "h100-sxm";
+    record["layout"]["precision"] = "fp32";
+    record["layout"]["framework"] = "Megatron-LM";
+    EXPECT_EQ(translate(record, rules(), Fitted::all_sources).profile_patch, "");
+    record["notes"] = "theoryflops=495T (TF32)";
+    const Translation found = translate(record, rules(), Fitted::all_sources);
+    const json places = json::parse(found.profile_patch);
+    const json profile = read_json(kLibrary + "/profiles/h100-sxm.json");
+    const double bf16 = profile["gemm"]["bf16"]["rate_tflops"];
+    const json& peaks = profile["hardware"]["peak_tflops"];
+    EXPECT_NEAR(places["/gemm/fp32/rate_tflops/value"].get<double>(),
+                bf16 * peaks["tf32"].get<double>() / peaks["bf16"].get<double>(), 0.01 * bf16);
+    for (const auto& [place, value] : places.items())
+        EXPECT_TRUE(profile.contains(json::json_pointer(place))) << place;
+}
+
+// MindFormers makes the activations of MLPs again, not layers, where it is told of layers alone.
+TEST(Stacks, OfMindFormersRecomputeWhatTheyName) {
+    json record = small_run();
+    record["layout"]["framework"] = "MindSpore / MindFormers v1.5.0";
+    record["layout"]["recompute"] = "selective_layers";
+    record["layout"]["recompute_stated"] =
+        R"({"recompute": false, "select_recompute": [8, 4, 4, 1]})";
+    EXPECT_EQ(scenario_of(record)["layout"]["recompute_modules"], json::array({"mlp_act"}));
+    record["layout"]["recompute_stated"] = R"({"recompute": [6, 3], "select_recompute": false})";
+    EXPECT_EQ(scenario_of(record)["layout"]["recompute"], "selective_layer");
 }
 
 TEST(Stacks, OnVoltaHaveNoFusedAttentionAndNodesOfEightNoSwitch) {
