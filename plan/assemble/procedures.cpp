@@ -51,12 +51,19 @@ class BackwardUses {
     void add_part(std::size_t p) {
         const StagePart& part = stage_.parts[p];
         if (kind_ == ActionKind::backward_weight) {
-            if (part.backward_weight >= 0) uses_.push_back(use_of(part, p, part.backward_weight));
+            if (part.backward_weight >= 0) push(use_of(part, p, part.backward_weight));
             return;
         }
         if (part.recompute < 0) recompute_before(p);
         const bool half = kind_ == ActionKind::backward_input && part.backward_input >= 0;
-        uses_.push_back(use_of(part, p, half ? part.backward_input : part.backward));
+        push(use_of(part, p, half ? part.backward_input : part.backward));
+    }
+
+    // Where reductions do not overlap, neither does what comes behind them.
+    void push(BlockUse use) {
+        use.fence = !overlap() && reduced_;
+        reduced_ = false;
+        uses_.push_back(use);
     }
 
     // The parts before this one that run again, of which it is the group's last.
@@ -65,7 +72,7 @@ class BackwardUses {
         while (first > 0 && stage_.parts[first - 1].recompute >= 0)
             --first;
         for (std::size_t p = first; p < last; ++p)
-            uses_.push_back(use_of(stage_.parts[p], p, stage_.parts[p].recompute));
+            push(use_of(stage_.parts[p], p, stage_.parts[p].recompute));
     }
 
     bool waits(const Bucket& bucket) const {
@@ -108,6 +115,7 @@ class BackwardUses {
         for (BlockUse use : reductions) {
             use.fence = !overlap();
             uses_.push_back(use);
+            reduced_ = true;
         }
     }
 
@@ -116,6 +124,7 @@ class BackwardUses {
     ActionKind kind_;
     Completes completes_;
     std::int32_t holder_;
+    bool reduced_ = false;  // the last of uses_ is a reduction
     std::vector<BlockUse> uses_;
 };
 
