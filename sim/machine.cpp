@@ -353,8 +353,11 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     if (replay) machine.repetitions = replay->repetitions;
     if (replay) machine.following = 0;
     if (replay) machine.tail = replay->tail;
-    for (const plan::Program& program : plan.programs)
-        machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));
+    if (parts != nullptr) {
+        machine.repetitions = 1;
+        machine.following = 0;
+    }
+    machine.input.linked = plan::link_all(plan, machine.repetitions);
     machine.input.groups = machine.classes.groups;
     machine.input.launch = launch_times(framework);
     machine.input.launch_queue = framework.launch_queue;

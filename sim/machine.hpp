@@ -52,7 +52,8 @@ struct Machine {
     std::vector<Above> above;  // by track
 };
 
-// What machines of many plans share that run on one cluster, with one mesh.
+// What machines of many plans share that run on one cluster, with one mesh. They run one step,
+// which none follows.
 struct MachineParts {
     const plan::Cluster& cluster;  // drawn (drawn_cluster)
     const MixedNetwork& network;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <optional>
+#include <span>
 #include <utility>
+
+#include "plan/ir/linked_orders.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -26,40 +28,31 @@ bool ends_exchange_of_rows(const std::vector<Op>& ops, std::size_t i) {
     return ops[i].is<AllToAllV>() && (i + 1 == ops.size() || !ops[i + 1].is<AllToAllV>());
 }
 
-// Four counts at once: one instruction in place of four where a processor has it, with the same
-// result. Signed, as x86-64 compares them.
-using Count = std::int32_t;
-using Four __attribute__((vector_size(4 * sizeof(Count)))) = Count;
-
-Four four_at(const Count* counts) {
-    Four four;
-    std::memcpy(&four, counts, sizeof four);
-    return four;
-}
-void put_four(Four four, Count* counts) {
-    std::memcpy(counts, &four, sizeof four);
-}
-Four larger(Four a, Four b) {
-    return a > b ? a : b;
-}
-Four smaller(Four a, Four b) {
-    return a < b ? a : b;
+std::size_t ops_of(const Plan& plan, const Program& program) {
+    std::vector<std::size_t> of_procedure;
+    for (const Procedure& procedure : program.procedures) {
+        std::size_t& ops = of_procedure.emplace_back();
+        for (const BlockUse& use : procedure.uses)
+            ops += plan.blocks[static_cast<std::size_t>(use.block)].ops.size();
+    }
+    std::size_t ops = 0;
+    for (const Step& step : program.steps)
+        ops += step.procedure < 0 ? 1 : of_procedure[static_cast<std::size_t>(step.procedure)];
+    return ops;
 }
 
 // Pieces of memory whose accesses are ordered: those that the slots tell apart in each resident; of
 // what takes turns each copy. Streams are numbered among those in use, of which there are at most
-// `width`: every op goes over all of them, several times.
-template <std::size_t width>
+// `width`: every op goes over all of them, several times. A Count holds all ops of the program.
+template <typename Count, std::size_t width>
 class Linker {
   public:
-    Linker(const Plan& plan, const Program& program, const std::vector<Stream>& streams)
+    Linker(const Plan& plan, const Program& program, Orders<Count, width>& orders)
         : plan_(plan),
           program_(program),
-          streams_(streams),
-          first_op_(plan.first_ops()),
-          orders_(plan.blocks.size()) {
-        for (std::size_t s = 0; s < streams.size(); ++s)
-            number_of_[index_of(streams[s])] = s;
+          orders_(orders),
+          streams_(orders.streams()),
+          first_op_(plan.first_ops()) {
         for (std::size_t s = 0; s < width; ++s)
             waited_[s][s] = std::numeric_limits<Count>::max();  // in order anyway
         number_pieces();
@@ -80,6 +73,7 @@ class Linker {
 
   private:
     using Counts = std::array<Count, width>;
+    using Order = typename Orders<Count, width>::Order;
 
     struct Reached {
         Counts reads{}, writes{};
@@ -87,44 +81,8 @@ class Linker {
     };
 
     static void raise(Counts& into, const Counts& other) {
-        for (std::size_t s = 0; s < width; s += 4)
-            put_four(larger(four_at(&into[s]), four_at(&other[s])), &into[s]);
-    }
-
-    // BlockOrder, by number of the stream.
-    struct Order {
-        struct OfOp {
-            Counts waits{};
-            std::uint32_t stream = 0;
-            std::uint32_t first_outside = 0, end_outside = 0;  // its accesses in `outside`
-            bool touches_scratch = false;
-        };
-        std::vector<OfOp> ops;
-        std::vector<OutsideAccess> outside;
-    };
-
-    const Order& order(std::size_t number) {
-        std::optional<Order>& known = orders_[number];
-        if (known) return *known;
-        const Block& block = plan_.blocks[number];
-        BlockOrder all = order_of(block);
-        known.emplace();
-        known->ops.resize(block.ops.size());
-        std::size_t outside = 0;
-        for (std::size_t i = 0; i < block.ops.size(); ++i) {
-            auto& of = known->ops[i];
-            for (std::size_t s = 0; s < streams_.size(); ++s)
-                of.waits[s] = static_cast<Count>(all.waits[i][index_of(streams_[s])]);
-            of.stream = static_cast<std::uint32_t>(number_of_[index_of(block.ops[i].stream)]);
-            of.first_outside = static_cast<std::uint32_t>(outside);
-            while (outside < all.outside.size() &&
-                   all.outside[outside].op == static_cast<std::int32_t>(i))
-                ++outside;
-            of.end_outside = static_cast<std::uint32_t>(outside);
-            of.touches_scratch = all.touches_scratch[i];
-        }
-        known->outside = std::move(all.outside);
-        return *known;
+        for (std::size_t s = 0; s < width; s += kAtOnce<Count>)
+            put_vector(larger(vector_at(&into[s]), vector_at(&other[s])), &into[s]);
     }
 
     const Resident& resident(std::int32_t id) const {
@@ -135,16 +93,7 @@ class Linker {
     }
 
     void make_room(std::size_t repetitions) {
-        std::vector<std::size_t> of_procedure;
-        for (const Procedure& procedure : program_.procedures) {
-            std::size_t& ops = of_procedure.emplace_back();
-            for (const BlockUse& use : procedure.uses)
-                ops += plan_.blocks[static_cast<std::size_t>(use.block)].ops.size();
-        }
-        std::size_t ops = 0;
-        for (const Step& step : program_.steps)
-            ops += step.procedure < 0 ? 1 : of_procedure[static_cast<std::size_t>(step.procedure)];
-        ops *= repetitions;
+        const std::size_t ops = repetitions * ops_of(plan_, program_);
         out_.op.resize(ops);
         out_.first_wait.resize(ops + 1);
         out_.step.resize(ops);
@@ -305,12 +254,12 @@ class Linker {
         ++next_;
         ++issued_[own];
         Counts& waited = waited_[own];
-        for (std::size_t s = 0; s < width; s += 4) {
-            const Four more = four_at(&waits[s]) > four_at(&waited[s]);
+        for (std::size_t s = 0; s < width; s += kAtOnce<Count>) {
+            const Vector<Count> more = vector_at(&waits[s]) > vector_at(&waited[s]);
             std::array<std::uint64_t, 2> any;
             std::memcpy(any.data(), &more, sizeof more);
             if ((any[0] | any[1]) == 0) continue;
-            for (std::size_t k = s; k < s + 4; ++k) {
+            for (std::size_t k = s; k < s + kAtOnce<Count>; ++k) {
                 if (waits[k] <= waited[k]) continue;
                 waited[k] = waits[k];
                 out_.waits.push_back({static_cast<std::uint32_t>(waits[k]), streams_[k]});
@@ -321,7 +270,7 @@ class Linker {
     void link_transfers(const Step& step) {
         Counts waits{};
         const auto block = static_cast<std::size_t>(plan_.exchange_of(program_, step));
-        const std::size_t own = number_of_[index_of(plan_.blocks[block].ops.front().stream)];
+        const std::size_t own = orders_.number_of(plan_.blocks[block].ops.front().stream);
         for (const Transfer& transfer : step.transfers) {
             const Reached& at = piece(first_piece(transfer.resident));
             raise(waits, at.writes);
@@ -349,7 +298,7 @@ class Linker {
 
     void begin_use(const Step& step, const BlockUse& use, Begun& begun) {
         const auto block = static_cast<std::size_t>(use.block);
-        begun.order = &order(block);
+        begun.order = &orders_.of(block);
         begun.first_op = first_op_[block];
         begun.base = issued_;
         begun.scratch = first_piece(step.beside_last ? program_.beside_scratch : program_.scratch);
@@ -363,9 +312,9 @@ class Linker {
             for (std::size_t s = 0; s < width; ++s)
                 waits[s] = own[s] > 0 ? begun.issued[s][static_cast<std::size_t>(own[s]) - 1] : 0;
         else
-            for (std::size_t s = 0; s < width; s += 4) {
-                const Four counts = four_at(&own[s]);
-                put_four(counts > 0 ? counts + four_at(&begun.base[s]) : counts, &waits[s]);
+            for (std::size_t s = 0; s < width; s += kAtOnce<Count>) {
+                const Vector<Count> counts = vector_at(&own[s]);
+                put_vector(counts > 0 ? counts + vector_at(&begun.base[s]) : counts, &waits[s]);
             }
     }
 
@@ -382,7 +331,7 @@ class Linker {
             raise(waits, begun.scratch_before);
         }
         // Noted before the op is issued: what it would wait for of itself is on its own stream.
-        const Count number = issued_[own] + 1;
+        const auto number = static_cast<Count>(issued_[own] + 1);
         const OutsideAccess* const outside = begun.order->outside.data();
         for (std::uint32_t k = of.first_outside; k < of.end_outside; ++k) {
             Reached& reached = piece(piece_of(at, use, outside[k].tensor));
@@ -454,15 +403,16 @@ class Linker {
 
     // Accesses by earlier blocks; those within the block are in its order already.
     static void before_read(const Reached& reached, const Counts& base, Counts& waits) {
-        for (std::size_t s = 0; s < width; s += 4)
-            put_four(
-                larger(four_at(&waits[s]), smaller(four_at(&reached.writes[s]), four_at(&base[s]))),
-                &waits[s]);
+        for (std::size_t s = 0; s < width; s += kAtOnce<Count>)
+            put_vector(larger(vector_at(&waits[s]),
+                              smaller(vector_at(&reached.writes[s]), vector_at(&base[s]))),
+                       &waits[s]);
     }
     static void before_write(const Reached& reached, const Counts& base, Counts& waits) {
-        for (std::size_t s = 0; s < width; s += 4) {
-            const Four both = larger(four_at(&reached.writes[s]), four_at(&reached.reads[s]));
-            put_four(larger(four_at(&waits[s]), smaller(both, four_at(&base[s]))), &waits[s]);
+        for (std::size_t s = 0; s < width; s += kAtOnce<Count>) {
+            const Vector<Count> both =
+                larger(vector_at(&reached.writes[s]), vector_at(&reached.reads[s]));
+            put_vector(larger(vector_at(&waits[s]), smaller(both, vector_at(&base[s]))), &waits[s]);
         }
     }
 
@@ -474,10 +424,9 @@ class Linker {
 
     const Plan& plan_;
     const Program& program_;
-    const std::vector<Stream>& streams_;             // in use
-    std::array<std::size_t, kStreams> number_of_{};  // among them
+    Orders<Count, width>& orders_;
+    const std::vector<Stream>& streams_;  // in use
     std::vector<std::uint32_t> first_op_;
-    std::vector<std::optional<Order>> orders_;  // by block, of those that were asked for
     std::vector<std::int32_t> first_piece_;
     std::vector<std::int32_t> now_at_;  // by resident
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
@@ -491,14 +440,40 @@ class Linker {
     LinkedProgram out_;
 };
 
+template <typename Count, std::size_t width>
+std::vector<LinkedProgram> linked(const Plan& plan, std::span<const Program> programs,
+                                  const std::vector<Stream>& streams, int repetitions) {
+    Orders<Count, width> orders(plan, streams);
+    std::vector<LinkedProgram> all;
+    for (const Program& program : programs)
+        all.push_back(Linker<Count, width>(plan, program, orders).run(repetitions));
+    return all;
+}
+
+std::vector<LinkedProgram> linked(const Plan& plan, std::span<const Program> programs,
+                                  int repetitions) {
+    std::size_t most = 0;
+    for (const Program& program : programs)
+        most = std::max(most, static_cast<std::size_t>(repetitions) * ops_of(plan, program));
+    const bool few = most < std::numeric_limits<std::int16_t>::max();
+    const std::vector<Stream> streams = streams_in_use(plan);
+    static_assert(kStreams <= 16);
+    const auto with =
+        few ? (streams.size() <= 8 ? linked<std::int16_t, 8> : linked<std::int16_t, 16>)
+            : (streams.size() <= 4   ? linked<std::int32_t, 4>
+               : streams.size() <= 8 ? linked<std::int32_t, 8>
+                                     : linked<std::int32_t, 16>);
+    return with(plan, programs, streams, repetitions);
+}
+
 }  // namespace
 
 LinkedProgram link(const Plan& plan, const Program& program, int repetitions) {
-    const std::vector<Stream> streams = streams_in_use(plan);
-    if (streams.size() <= 4) return Linker<4>(plan, program, streams).run(repetitions);
-    if (streams.size() <= 8) return Linker<8>(plan, program, streams).run(repetitions);
-    static_assert(kStreams <= 16);
-    return Linker<16>(plan, program, streams).run(repetitions);
+    return std::move(linked(plan, {&program, 1}, repetitions).front());
+}
+
+std::vector<LinkedProgram> link_all(const Plan& plan, int repetitions) {
+    return linked(plan, plan.programs, repetitions);
 }
 
 }  // namespace orrery::plan

@@ -32,5 +32,7 @@ struct LinkedProgram {
 // `repetitions` of the step one after another, with the order that memory demands between them: two
 // are needed where one step's end overlaps the next one's beginning. Steps are numbered within one.
 LinkedProgram link(const Plan& plan, const Program& program, int repetitions = 1);
+// The same of all of the plan's programs, which share blocks.
+std::vector<LinkedProgram> link_all(const Plan& plan, int repetitions = 1);
 
 }  // namespace orrery::plan
