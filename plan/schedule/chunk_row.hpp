@@ -14,7 +14,9 @@ namespace orrery::plan {
 class ChunkRow {
   public:
     ChunkRow(const ScheduleShape& shape, std::int32_t rank)
-        : stages_{rank, 2 * shape.pipeline - 1 - rank} {}
+        : stages_{rank, 2 * shape.pipeline - 1 - rank} {
+        row_.reserve(6 * static_cast<std::size_t>(shape.micro_batches));
+    }
 
     void forward(std::size_t chunk) { add(chunk, ActionKind::forward, forwards_[chunk]++); }
     void backward(std::size_t chunk) { add(chunk, ActionKind::backward, backwards_[chunk]++); }

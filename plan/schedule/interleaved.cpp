@@ -30,6 +30,7 @@ ActionGrid interleaved(const ScheduleShape& shape) {
         const std::int32_t ahead = std::min(total, 2 * (shape.pipeline - rank - 1) +
                                                        (shape.virtual_stages - 1) * shape.pipeline +
                                                        (shape.pairs ? 1 : 0));
+        row.reserve(2 * static_cast<std::size_t>(total));
         for (std::int32_t n = 0; n < ahead; ++n)
             row.push_back(nth(shape, rank, n, false));
         for (std::int32_t n = 0; n < total; ++n) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -68,6 +69,24 @@ constexpr std::uint8_t bit(ActionKind pass) {
     return static_cast<std::uint8_t>(1U << static_cast<unsigned>(pass));
 }
 
+// A set of ranks that is gone over in their order.
+class RankSet {
+  public:
+    explicit RankSet(std::size_t ranks) : words_((ranks + kBits - 1) / kBits) {}
+    void add(std::size_t rank) { words_[rank / kBits] |= std::uint64_t{1} << rank % kBits; }
+    // Empties it first of each 64 ranks before they are called: what is added meanwhile stays.
+    template <typename Call>
+    void take_each(const Call& call) {
+        for (std::size_t w = 0; w < words_.size(); ++w)
+            for (std::uint64_t left = std::exchange(words_[w], 0); left != 0; left &= left - 1)
+                call(w * kBits + static_cast<std::size_t>(std::countr_zero(left)));
+    }
+
+  private:
+    static constexpr std::size_t kBits = 64;
+    std::vector<std::uint64_t> words_;
+};
+
 // One run of the grid in unit time; see add_transfers.
 class UnitRun {
   public:
@@ -81,7 +100,8 @@ class UnitRun {
           next_(grid.size(), 0),
           busy_(grid.size(), 0),
           ahead_(grid.size(), 0),
-          ends_(grid.size(), kNever) {
+          ending_(kLongest + 1, RankSet(grid.size())),
+          may_start_(grid.size()) {
         std::int32_t stages = placement.stages(), micro_batches = 0;
         for (const auto& row : grid)
             for (const Action& action : row) {
@@ -103,12 +123,16 @@ class UnitRun {
     }
 
     void run() {
-        for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+        std::size_t passes = 0;
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
             rows_[rank].reserve(3 * grid_[rank].size());
+            passes += grid_[rank].size();
+        }
+        messages_.reserve(passes);
+        look_at_all();
         start_all();
-        while ((now_ = *std::min_element(ends_.begin(), ends_.end())) != kNever) {
-            for (std::size_t rank = 0; rank < grid_.size(); ++rank)
-                if (ends_[rank] == now_) finish(rank);
+        for (now_ = 1; running_ > 0; ++now_) {
+            ending_at(now_).take_each([&](std::size_t rank) { finish(rank); });
             issue_transfers();
             validate_before_backward();
             start_all();
@@ -128,7 +152,7 @@ class UnitRun {
     }
 
   private:
-    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    static constexpr std::int64_t kLongest = 3;  // a pair
     static constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
     // What must have ended before an action may start.
@@ -180,16 +204,28 @@ class UnitRun {
 
     bool is_piece(const Action& action) const { return action.stage >= placement_.stages(); }
 
+    RankSet& ending_at(std::int64_t time) {
+        return ending_[static_cast<std::size_t>(time % (kLongest + 1))];
+    }
+    void look_at_all() {
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+            may_start_.add(rank);
+    }
+
     void start_all() {
         do {
-            for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+            // Of the pieces of the vocabulary one sets all ranks free.
+            if (placement_.pieces() > 0) look_at_all();
+            may_start_.take_each([&](std::size_t rank) {
                 if (can_start(rank) && !is_piece(grid_[rank][next_[rank]])) start_next(rank);
+            });
         } while (start_pieces());
     }
 
     // Passes over pieces of the vocabulary take no time here. All ranks issue theirs at once,
     // behind what they run, so that collectives have the same place among transfers on every rank.
     bool start_pieces() {
+        if (placement_.pieces() == 0) return false;
         for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
             const std::size_t first = next_[rank] + busy_[rank] + ahead_[rank];
             if (first == grid_[rank].size() || !is_piece(grid_[rank][first]) ||
@@ -217,7 +253,8 @@ class UnitRun {
             if (timeline_) (*timeline_)[rank].push_back({action, now_, end});
         }
         busy_[rank] = together;
-        ends_[rank] = end;
+        ending_at(end).add(rank);
+        ++running_;
     }
 
     // Whether the next action, which can start, is a forward that the one behind it runs beside.
@@ -233,7 +270,8 @@ class UnitRun {
         for (; busy_[rank] > 0; --busy_[rank])
             finish_one(rank);
         next_[rank] += std::exchange(ahead_[rank], 0);
-        ends_[rank] = kNever;
+        --running_;
+        may_start_.add(rank);
     }
 
     void finish_one(std::size_t rank) {
@@ -246,6 +284,7 @@ class UnitRun {
         const std::int32_t to = forward ? action.stage + 1 : action.stage - 1;
         if (to < 0 || std::max(to, action.stage) >= placement_.stages()) return;
         const auto peer = static_cast<std::size_t>(placement_.rank_of(to));
+        may_start_.add(peer);
         if (peer == rank) return;
         due_.push_back(
             {{action.stage, forward ? ActionKind::send_f : ActionKind::send_b, action.micro_batch},
@@ -316,7 +355,9 @@ class UnitRun {
     std::vector<std::size_t> next_;
     std::vector<std::size_t> busy_;    // actions that run
     std::vector<std::size_t> ahead_;   // passes over pieces that are issued behind them
-    std::vector<std::int64_t> ends_;   // of what runs
+    std::vector<RankSet> ending_;      // that run until then, by time up to the longest ahead
+    std::size_t running_ = 0;          // ranks
+    RankSet may_start_;                // those of which something has changed
     ByMicroBatch<std::uint8_t> done_;  // a bit for each pass
     // Where halves run: places in their rows of forwards, and of what makes the input's gradient.
     ByMicroBatch<std::size_t> forward_at_, gradient_at_;

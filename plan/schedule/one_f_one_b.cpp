@@ -12,6 +12,7 @@ ActionGrid one_f_one_b(const ScheduleShape& shape) {
         auto& row = grid[static_cast<std::size_t>(rank)];
         const std::int32_t ahead =
             std::min(shape.pipeline - rank - (shape.pairs ? 0 : 1), shape.micro_batches);
+        row.reserve(2 * static_cast<std::size_t>(shape.micro_batches));
         for (std::int32_t k = 0; k < ahead; ++k)
             row.push_back({rank, ActionKind::forward, k});
         for (std::int32_t k = 0; k < shape.micro_batches; ++k) {

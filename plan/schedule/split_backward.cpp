@@ -12,6 +12,7 @@ ActionGrid split_backwards(const ScheduleShape& shape,
         auto& row = grid[static_cast<std::size_t>(rank)];
         const auto [most_ahead, delay] = of_rank(shape.pipeline, rank);
         const std::int32_t ahead = std::min(most_ahead, m);
+        row.reserve(3 * static_cast<std::size_t>(m));
         for (std::int32_t k = 0; k < ahead; ++k)
             row.push_back({rank, ActionKind::forward, k});
         for (std::int32_t k = 0; k < m; ++k) {

@@ -147,7 +147,7 @@ Schedule interlaced_with_vocabulary(const ScheduleShape& shape) {
     return {interlaced_grid(placement, shape), placement};
 }
 
-Schedule without_pieces(const Schedule& schedule) {
+Schedule without_pieces(Schedule schedule) {
     if (schedule.placement.pieces() == 0) return schedule;
     Schedule layers{{}, schedule.placement.with_pieces(0)};
     for (const auto& row : schedule.grid) {

@@ -23,6 +23,6 @@ Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& 
 Schedule interlaced_with_vocabulary(const ScheduleShape& shape);
 
 // The passes over layers alone, in their order.
-Schedule without_pieces(const Schedule& schedule);
+Schedule without_pieces(Schedule schedule);
 
 }  // namespace orrery::plan

@@ -209,40 +209,40 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
     std::vector<std::int32_t> last_of(stages * kPassesOfStage, -1);
     Walk walk;
     walk.nodes.reserve(2 * stages * m);
+    // In turns of one pass of each rank, none of which waits for another: a processor then has
+    // several under way while it walks.
     for (bool moved = true; moved;) {
-        moved = false;
+        const auto turn = static_cast<std::int32_t>(walk.nodes.size());
         for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
-            const auto& row = schedule.grid[rank];
-            for (; next[rank] < row.size(); ++next[rank]) {
-                const Action& action = row[next[rank]];
-                Node node;
-                node.rank = static_cast<std::int32_t>(rank);
-                node.pass = static_cast<std::int32_t>(kPassesOfStage) * action.stage +
-                            static_cast<std::int32_t>(action.kind);
-                const bool onward = action.kind == ActionKind::forward;
-                const bool back = plan::makes_input_gradient(action.kind);
-                const std::int32_t from = onward ? action.stage - 1 : action.stage + 1;
-                const std::int32_t to = onward ? action.stage + 1 : action.stage - 1;
-                const auto away = [&](std::int32_t stage) {
-                    return stage >= 0 && stage <= last &&
-                           placement.rank_of(stage) != static_cast<std::int32_t>(rank);
-                };
-                if (onward && action.stage > 0)
-                    node.waits_for = forward[at(from, action.micro_batch)];
-                if (back)
-                    node.waits_for = action.stage == last ? forward[at(last, action.micro_batch)]
-                                                          : backward[at(from, action.micro_batch)];
-                if (((onward && action.stage > 0) || back) && node.waits_for < 0) break;
-                node.receives = (onward || back) && away(from);
-                node.sends = node.sends_alone = (onward || back) && away(to);
-                const auto number = static_cast<std::int32_t>(walk.nodes.size());
-                if (onward) forward[at(action.stage, action.micro_batch)] = number;
-                if (back) backward[at(action.stage, action.micro_batch)] = number;
-                last_of[static_cast<std::size_t>(node.pass)] = number;
-                walk.nodes.push_back(node);
-                moved = true;
-            }
+            if (next[rank] == schedule.grid[rank].size()) continue;
+            const Action& action = schedule.grid[rank][next[rank]];
+            Node node;
+            node.rank = static_cast<std::int32_t>(rank);
+            node.pass = static_cast<std::int32_t>(kPassesOfStage) * action.stage +
+                        static_cast<std::int32_t>(action.kind);
+            const bool onward = action.kind == ActionKind::forward;
+            const bool back = plan::makes_input_gradient(action.kind);
+            const std::int32_t from = onward ? action.stage - 1 : action.stage + 1;
+            const std::int32_t to = onward ? action.stage + 1 : action.stage - 1;
+            const auto away = [&](std::int32_t stage) {
+                return stage >= 0 && stage <= last && placement.rank_of(stage) != node.rank;
+            };
+            const bool waits = (onward && action.stage > 0) || back;
+            if (waits)
+                node.waits_for = onward || action.stage == last
+                                     ? forward[at(onward ? from : last, action.micro_batch)]
+                                     : backward[at(from, action.micro_batch)];
+            if (waits && (node.waits_for < 0 || node.waits_for >= turn)) continue;
+            node.receives = (onward || back) && away(from);
+            node.sends = node.sends_alone = (onward || back) && away(to);
+            const auto number = static_cast<std::int32_t>(walk.nodes.size());
+            if (onward) forward[at(action.stage, action.micro_batch)] = number;
+            if (back) backward[at(action.stage, action.micro_batch)] = number;
+            last_of[static_cast<std::size_t>(node.pass)] = number;
+            walk.nodes.push_back(node);
+            ++next[rank];
         }
+        moved = static_cast<std::size_t>(turn) < walk.nodes.size();
     }
     for (std::size_t rank = 0; rank < next.size(); ++rank)
         ORRERY_CHECK(next[rank] == schedule.grid[rank].size(), "a schedule that cannot run");
@@ -285,7 +285,8 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
                                                             to_backward + between,
                                                             to_weights + between,
                                                             to_backward + to_weights + between};
-            for (std::size_t way = 0; way < kWays; ++way) {
+            const bool adds = pass == ActionKind::forward || pass == ActionKind::backward_input;
+            for (std::size_t way = 0; adds && way < kWays; ++way) {
                 if (counts[way] <= largest[way]) continue;
                 largest[way] = counts[way];
                 most[way] = a + 1;
