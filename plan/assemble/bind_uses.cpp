@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -185,7 +183,8 @@ class UseBinder {
     explicit UseBinder(ProgramBuilder& builder)
         : builder_(builder),
           program_(builder.program),
-          scalars_(scalar_offsets(builder.blocks.blocks(), builder.program)) {
+          scalars_(scalar_offsets(builder.blocks.blocks(), builder.program)),
+          touched_(builder.blocks.blocks().size()) {
         for (std::int32_t b = 0; b < static_cast<std::int32_t>(program_.buckets.size()); ++b)
             add_entries(b);
     }
@@ -216,7 +215,7 @@ class UseBinder {
         std::int64_t bytes = 0;
         for (const BucketEntry& entry :
              bucket_entries(builder_.blocks.blocks(), program_, builder_.bucket(bucket))) {
-            entries_[{bucket, entry.position, entry.name}] = {entry.offset, bytes};
+            entries_[{bucket, entry.position}][entry.name] = {entry.offset, bytes};
             const auto position = static_cast<std::size_t>(entry.position);
             const Block& forward = builder_.blocks.block(stage.parts[position].forward);
             const auto parameter = std::find_if(
@@ -231,7 +230,7 @@ class UseBinder {
         for (BlockUse& use : program_.procedures[static_cast<std::size_t>(procedure)].uses) {
             const Block& block = builder_.blocks.block(use.block);
             use.slots.resize(block.tensors.size());
-            std::vector<bool>& is_touched = touched_[use.block];
+            std::vector<bool>& is_touched = touched_[static_cast<std::size_t>(use.block)];
             if (is_touched.empty()) is_touched = touched(block);
             for (TensorId id = 0; id < static_cast<TensorId>(block.tensors.size()); ++id)
                 if (is_touched[static_cast<std::size_t>(id)])
@@ -282,9 +281,9 @@ class UseBinder {
     // memory of a ring the shard that comes of it.
     Slot in_bucket(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
         if (use.position >= 0) {
-            const auto entry =
-                entries_.find({builder_.bucket_of(use, tensor), use.position, tensor.name});
-            ORRERY_CHECK(entry != entries_.end(), "no " + tensor.name + " in its bucket");
+            const auto& entries = entries_.at({builder_.bucket_of(use, tensor), use.position});
+            const auto entry = entries.find(tensor.name);
+            ORRERY_CHECK(entry != entries.end(), "no " + tensor.name + " in its bucket");
             const bool sum = tensor.role == Role::gradient;
             return slot_in(resident, sum ? entry->second.elements * size_bytes(tensor.dtype)
                                          : entry->second.bytes);
@@ -335,8 +334,9 @@ class UseBinder {
     ProgramBuilder& builder_;
     Program& program_;
     std::map<std::string, std::int64_t> scalars_;
-    std::map<std::tuple<std::int32_t, std::int32_t, std::string>, Entry> entries_;  // by position
-    std::map<std::int32_t, std::vector<bool>> touched_;                             // by block
+    // By bucket and position, of each by name.
+    std::map<std::pair<std::int32_t, std::int32_t>, std::map<std::string, Entry>> entries_;
+    std::vector<std::vector<bool>> touched_;  // by block
 };
 
 }  // namespace
