@@ -99,6 +99,11 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
 }  // namespace
 
 Plan assemble_plan(const Scenario& scenario) {
+    PlanParts parts;
+    return assemble_plan(scenario, parts);
+}
+
+Plan assemble_plan(const Scenario& scenario, PlanParts& parts) {
     const Layout& layout = scenario.layout;
     Plan plan;
     plan.mesh = {layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
@@ -132,7 +137,7 @@ Plan assemble_plan(const Scenario& scenario) {
     const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding,
                           copied ? sharding : Sharding{}};
     const ChosenPasses passes(input);
-    const PartKinds kinds = build_parts(input, passes, schedule.placement, blocks);
+    const PartKinds& kinds = parts.move_into(blocks, input, passes, schedule.placement);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
         ProgramBuilder builder{scenario,
                                dims,

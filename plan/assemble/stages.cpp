@@ -64,14 +64,6 @@ PartKind make_part(const PlanInput& input, const ChosenPasses& passes, ForwardBl
     return add_blocks(blocks, std::move(part));
 }
 
-// Layers of the largest group of any stage.
-std::int64_t largest_group(const Layout& layout) {
-    std::int64_t largest = 1;
-    for (std::int64_t layers : layout.layers_per_stage)
-        largest = std::max(largest, std::min(layers, layers_per_group(layout, layers)));
-    return largest;
-}
-
 // The kinds of layer that differ in what they compute on sequences of this length.
 struct DistinctLayers {
     std::vector<LayerSpec> layers;
@@ -126,6 +118,13 @@ LayerParts layer_parts(const PlanInput& input, const ChosenPasses& passes, Forwa
 }
 
 }  // namespace
+
+std::int64_t largest_group(const Layout& layout) {
+    std::int64_t largest = 1;
+    for (std::int64_t layers : layout.layers_per_stage)
+        largest = std::max(largest, std::min(layers, layers_per_group(layout, layers)));
+    return largest;
+}
 
 PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
                       const StagePlacement& placement, BlockLibrary& blocks) {

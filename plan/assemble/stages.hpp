@@ -34,6 +34,9 @@ struct PartKinds {
     PartKind head_elsewhere;  // … and than the one that it is handed to, where they share it out
 };
 
+// Layers of the largest group of any stage.
+std::int64_t largest_group(const Layout& layout);
+
 PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
                       const StagePlacement& placement, BlockLibrary& blocks);
 

@@ -79,6 +79,7 @@ struct BackwardHalves {
 struct HandsOn {
     bool experts = false;  // those of experts
     bool others = false;
+    bool operator==(const HandsOn&) const = default;
 };
 BackwardHalves halve_backward(BlockPair& pair, Block* recompute, HandsOn hands_on, bool received);
 

@@ -21,6 +21,9 @@ class ChosenPasses;  // plan/passes/pass_table.hpp
 // The blocks of a plan, each kept once.
 class BlockLibrary {
   public:
+    BlockLibrary() = default;
+    // Of blocks that another library has had, from its first one on.
+    explicit BlockLibrary(std::vector<Block> blocks) : blocks_(std::move(blocks)) {}
     // Plans its scratch and returns its index; an equal block is not added twice.
     std::int32_t add(Block block);
     const Block& block(std::int32_t index) const {

@@ -19,8 +19,8 @@ using plan::OpKind;
 // Ranks that hold the same parameters, and where they lie: of a data group, or of those that hold
 // the same experts.
 struct Copies {
-    GroupShape all, shard, replica;
-    std::int64_t ranks = 1, sharing = 1;  // of all; that share out states between them
+    const GroupShape &all, &shard, &replica;  // the parts'
+    std::int64_t ranks = 1, sharing = 1;      // of all; that share out states between them
 };
 
 Copies copies_of(const Places& places, const Layout& layout) {

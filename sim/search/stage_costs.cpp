@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kUnitStages = 4;        // first, middle, middle with more layers, last
 constexpr std::int64_t kUnitMicroBatches = 4;  // two of them neither first nor last
 constexpr std::int64_t kLongestPattern = 12;   // of kinds of layers
+constexpr std::size_t kMostParts = 16;         // of units, that are kept for the next
 
 // Layers after which the kinds of a model's layers begin anew.
 std::int64_t pattern_of(const plan::Model& model) {
@@ -388,7 +389,8 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
             kinds.push_back(unit.model.kind_of_layer[static_cast<std::size_t>(l) % pattern]);
         unit.model.kind_of_layer = std::move(kinds);
     }
-    const plan::Plan plan = plan::assemble_plan(unit);
+    plan::PlanParts parts = machines.take_parts(unit);
+    plan::Plan plan = plan::assemble_plan(unit, parts);
     Machine machine = machines.build(plan, unit);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
@@ -404,6 +406,8 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
                                          .take());
             break;
         }
+    parts.put_back(std::move(plan));
+    machines.put_back(std::move(parts));
     return samples;
 }
 
@@ -563,6 +567,22 @@ Machine UnitMachines::build(const plan::Plan& plan, const plan::Scenario& unit) 
                                           [&] { return folded(cluster_); });
     const MachineParts parts{cluster_, network_, classes};
     return build_machine(plan, unit, profile_, false, nullptr, &parts);
+}
+
+plan::PlanParts UnitMachines::take_parts(const plan::Scenario& unit) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(parts_.begin(), parts_.end(),
+                                    [&](const plan::PlanParts& kept) { return kept.like(unit); });
+    if (found == parts_.end()) return {};
+    plan::PlanParts parts = std::move(*found);
+    parts_.erase(found);
+    return parts;
+}
+
+void UnitMachines::put_back(plan::PlanParts parts) {
+    const std::lock_guard lock(mutex_);
+    parts_.push_back(std::move(parts));
+    if (parts_.size() > kMostParts) parts_.pop_front();
 }
 
 UnitCosts unit_costs(const plan::Scenario& unit, UnitMachines& machines) {

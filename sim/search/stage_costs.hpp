@@ -8,8 +8,11 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <string>
 
+#include "plan/assemble/plan_parts.hpp"
 #include "plan/ir/mesh.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
@@ -89,12 +92,19 @@ class UnitMachines {
     // Of a scenario with the cluster, or with one like it that has room for the plan's ranks.
     Machine build(const plan::Plan& plan, const plan::Scenario& unit);
 
+    // Parts of the plan of such a unit, if there are any of one of the last; they go back once its
+    // plan is done with.
+    plan::PlanParts take_parts(const plan::Scenario& unit);
+    void put_back(plan::PlanParts parts);
+
   private:
     const Profile& profile_;
     CollectiveTable collectives_;
     plan::Cluster cluster_;
     MixedNetwork network_;
     Made<std::array<std::int64_t, 7>, Classes, NumbersHash<7>> classes_;
+    std::mutex mutex_;
+    std::deque<plan::PlanParts> parts_;  // those put back last at the end
 };
 
 // Of a scenario with such a layout.
