@@ -19,7 +19,8 @@ std::string pointer_of(const char* key) {
 }
 
 bool said(const Reading& reading, const char* key) {
-    return reading.document().find(pointer_of(key)) != nullptr;
+    const Json* const training = reading.document().find("/training");
+    return training != nullptr && training->is_object() && training->contains(key);
 }
 
 void refuse_without_fp8(Reading& reading, Precision precision) {

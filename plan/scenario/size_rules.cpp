@@ -74,8 +74,11 @@ void check_passes(Reading& reading, const Scenario& scenario) {
 // Layers of the pipeline rank that has most.
 std::int64_t most_layers(const Layout& layout) {
     std::vector<std::int64_t> layers(static_cast<std::size_t>(layout.pipeline_parallel));
-    for (std::size_t s = 0; s < layout.layers_per_stage.size(); ++s)
-        layers[s % layers.size()] += layout.layers_per_stage[s];
+    std::size_t rank = 0;
+    for (const std::int64_t of_stage : layout.layers_per_stage) {
+        layers[rank] += of_stage;
+        if (++rank == layers.size()) rank = 0;
+    }
     return *std::max_element(layers.begin(), layers.end());
 }
 
