@@ -307,7 +307,7 @@ class UseBinder {
         std::int64_t before = 0;
         if (use.position >= 0) {
             before = builder_.sources(bucket) *
-                     entries_.at({number, use.position, tensor.name}).elements;
+                     entries_.at({number, use.position}).at(tensor.name).elements;
         } else {
             for (TensorId other = 0; other < id; ++other)
                 if (const Tensor& of = block.tensors[static_cast<std::size_t>(other)];

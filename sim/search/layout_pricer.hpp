@@ -29,6 +29,7 @@ struct LayoutEstimate {
 // loses between slots of several sizes is the largest part, most under schedules in a V. Of
 // mixtures of experts the bound on the step holds up to ZeRO-1: beyond, gathers and reductions of
 // every micro-batch contend with the exchange of rows, and a step is off by up to a third.
+// Sums of gradients by source, which take as long as the memory does, are in none.
 // Where pipeline ranks share out the vocabulary, nobody waits for its passes in an estimate, which
 // counts two micro-batches of what its pieces keep, whatever the schedule.
 struct EstimateBounds {
