@@ -28,6 +28,7 @@ class Explain : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.declare_routing(app, files());
         app.add_flag("--json", json_, "Print one JSON object");
         csv_.declare(app, files(),
                      {{"summary", "", "step.time_s,summary", true},

@@ -7,6 +7,7 @@
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/import_collectives.hpp"
 #include "cli/machine_failure.hpp"
+#include "cli/routing_counts.hpp"
 #include "plan/exit_code.hpp"
 #include "plan/text/plan_file.hpp"
 #include "sim/cost/profile.hpp"
@@ -35,6 +36,7 @@ std::span<const FailureRow> of_both_programs() {
         row_of<sim::ProfileError>(kExitUnreadable),
         row_of<plan::PlanFileError>(kExitUnreadable),
         row_of<compare::RecordsError>(kExitUnreadable),
+        row_of<RoutingCountsError>(kExitUnreadable),
         row_of<fit::ImportError>(kExitUnreadable),
         row_of<fit::FitError>(kExitUnreadable),
         row_of<compare::PlansDiffer>(kExitInvalidScenario),

@@ -12,6 +12,7 @@
 
 #include "cli/completed_values.hpp"
 #include "cli/machine_files.hpp"
+#include "cli/routing_counts.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/checks/validate_plan.hpp"
 #include "plan/exit_code.hpp"
@@ -106,6 +107,21 @@ void ScenarioInput::declare_plan(CLI::App& app, CommandFiles& files, plan::LeftO
                     ->type_name("PLAN"));
 }
 
+void ScenarioInput::declare_routing(CLI::App& app, CommandFiles& files) {
+    files.reads(app.add_option("--routing", routing_path_,
+                               "How often experts were chosen: lines of train --json, or rows of "
+                               "counts")
+                    ->type_name("COUNTS"));
+}
+
+std::vector<std::string> ScenarioInput::with(const std::vector<std::string>& changes) const {
+    if (!routing_ && !routing_path_.empty()) routing_ = routing_settings(routing_path_);
+    std::vector<std::string> all = sets;
+    if (routing_) all.insert(all.end(), routing_->begin(), routing_->end());
+    all.insert(all.end(), changes.begin(), changes.end());
+    return all;
+}
+
 const plan::Plan* ScenarioInput::plan() const {
     return plan_path_.empty() ? nullptr : &plan_file().plan;
 }
@@ -139,13 +155,11 @@ plan::ReadResult ScenarioInput::read_file(const std::vector<std::string>& all,
 
 // On another cluster "auto" may come to another number than the plan has.
 plan::ReadResult ScenarioInput::read_own(const plan::Files& files) const {
-    plan::ReadResult result = read_file(sets, files);
+    plan::ReadResult result = read_file(with({}), files);
     if (plan_path_.empty()) return result;
     const std::int64_t planned = plan_file().plan.mesh.data;
     if (result.scenario && result.scenario->layout.data_parallel == planned) return result;
-    std::vector<std::string> all = sets;
-    all.push_back(fmt::format("layout.data_parallel={}", planned));
-    return read_file(all, files);
+    return read_file(with({fmt::format("layout.data_parallel={}", planned)}), files);
 }
 
 // A file that someone has changed may say a plan that nobody would build.
@@ -166,6 +180,10 @@ const plan::ReadResult& ScenarioInput::content() const {
             throw UsageError(fmt::format(
                 "{} {}: {} says it; beside --plan only keys of {} can be set", option, set,
                 plan_path_, open_ == plan::LeftOpen::run ? "run" : "cluster and run"));
+    if (!plan_path_.empty() && !routing_path_.empty())
+        throw UsageError(
+            "--plan and --routing exclude each other: the plan says how often experts "
+            "are chosen");
     if (!content_) content_ = read_own(WithText(nullptr, file, text()));
     return *content_;
 }
@@ -183,9 +201,8 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own
 }
 
 std::string ScenarioInput::assembled(const std::vector<std::string>& changes) const {
-    std::vector<std::string> all = sets;
-    all.insert(all.end(), changes.begin(), changes.end());
-    return plan::assembled_scenario(file, all, library_folder(), WithText(nullptr, file, text()));
+    return plan::assembled_scenario(file, with(changes), library_folder(),
+                                    WithText(nullptr, file, text()));
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
@@ -201,6 +218,7 @@ std::string ScenarioInput::arguments(const std::vector<std::string>& changes) co
             });
         if (!replaced) text += " --set " + quoted(set);
     }
+    if (!routing_path_.empty()) text += " --routing " + quoted(routing_path_);
     for (const std::string& change : changes)
         text += " --set " + quoted(change);
     return text;
@@ -213,19 +231,16 @@ std::optional<plan::Scenario> ScenarioInput::read_with(const std::vector<std::st
 
 plan::ReadResult ScenarioInput::read_all_with(const std::vector<std::string>& changes,
                                               OwnProfile own) const {
-    std::vector<std::string> all = sets;
-    all.insert(all.end(), changes.begin(), changes.end());
     const bool make = own == OwnProfile::make && own_profile == OwnProfile::make;
-    return read_file(all, WithText(make ? &std::cerr : nullptr, file, text()));
+    return read_file(with(changes), WithText(make ? &std::cerr : nullptr, file, text()));
 }
 
 plan::UnsettledScenario ScenarioInput::read_unsettled(
     const std::vector<std::string>& changes) const {
     require_overrides(option, sets);
-    std::vector<std::string> all = sets;
-    all.insert(all.end(), changes.begin(), changes.end());
     std::ostream* const told = own_profile == OwnProfile::make ? &std::cerr : nullptr;
-    return plan::read_unsettled(file, all, library_folder(), WithText(told, file, text()));
+    return plan::read_unsettled(file, with(changes), library_folder(),
+                                WithText(told, file, text()));
 }
 
 std::string library_folder(const std::filesystem::path& binary) {

@@ -40,6 +40,8 @@ struct ScenarioInput {
                  const std::string& set_option);
     // Adds --plan: FILE then says what the plan leaves open, and nothing else.
     void declare_plan(CLI::App& app, CommandFiles& files, plan::LeftOpen open);
+    // Adds --routing: how often experts were chosen.
+    void declare_routing(CLI::App& app, CommandFiles& files);
     // The plan of --plan; nullptr: FILE is to be planned.
     const plan::Plan* plan() const;
     // What FILE and --set say, read once; the profile this-machine only where there is one. Throws
@@ -69,14 +71,17 @@ struct ScenarioInput {
     plan::UnsettledScenario read_unsettled(const std::vector<std::string>& changes) const;
 
   private:
+    // What was set, then what --routing says, then the changes.
+    std::vector<std::string> with(const std::vector<std::string>& changes) const;
     const std::optional<std::string>& text() const;
     plan::ReadResult read_file(const std::vector<std::string>& all, const plan::Files& files) const;
     plan::ReadResult read_own(const plan::Files& files) const;
     const plan::PlanFile& plan_file() const;
     void check_plan(const plan::ReadResult& result) const;
 
-    std::string plan_path_;
+    std::string plan_path_, routing_path_;
     plan::LeftOpen open_ = plan::LeftOpen::cluster_and_run;
+    mutable std::optional<std::vector<std::string>> routing_;
     mutable std::optional<std::string> standard_input_;
     mutable std::optional<plan::PlanFile> plan_file_;
     mutable std::optional<plan::ReadResult> content_;

@@ -40,12 +40,14 @@ class Simulate : public Subcommand {
                 "simulate run.json --chakra traces --chakra-ranks folded",
                 "simulate run.json --set cluster.stragglers=megascale --draws 32",
                 "simulate cluster.json --plan run.plan",
-                "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
+                "simulate run.json --costs measured.orrery --set layout.schedule=gpipe",
+                "simulate run.json --routing trained.jsonl"};
     }
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
         input_.declare_plan(app, files(), plan::LeftOpen::cluster_and_run);
+        input_.declare_routing(app, files());
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
         csv_.declare(
             app, files(),

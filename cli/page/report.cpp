@@ -27,6 +27,7 @@ class Report : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.declare_routing(app, files());
         files()
             .writes(app, "-o,--output", output_, page_output(), "The page to write: *.html")
             ->type_name("FILE")
