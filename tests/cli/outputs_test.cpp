@@ -107,19 +107,6 @@ struct Case {
     bool can_be_run = true;                      // here and in a moment
 };
 
-// Whose step --routing prices.
-constexpr const char* kExperts = R"({
-  "model": {"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64,
-            "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 32,
-            "num_local_experts": 4, "num_experts_per_tok": 2, "vocab_size": 256,
-            "tie_word_embeddings": false},
-  "cluster": {"nodes": 1, "devices_per_node": 2, "device": "cpu-core",
-              "profile": "profiles/cpu-core.json",
-              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
-              "inter_node": {"kind": "none"}},
-  "layout": {"data_parallel": 2, "expert_parallel": 2, "global_batch_size": 8},
-  "training": {"sequence_length": 32, "framework": "orrery", "vocabulary_multiple": 8}})";
-
 class Outputs : public testing::Test {
   protected:
     Outputs() {
@@ -194,8 +181,8 @@ class Outputs : public testing::Test {
         scenario["run"] = {{"data", "parts/text.txt"}, {"steps", 1}};
         scenario["layout"] = {{"data_parallel", 1}, {"global_batch_size", 2}};
         write("run.json", scenario.dump());
-        write("experts.json", kExperts);
-        write("counts.json", "[[3, 1, 2, 2]]");
+        write("experts.json", content_of(tiny_experts()));
+        write("counts.json", "[[3, 1, 2, 2, 0, 0, 1, 1]]");
     }
     const Words kOfScenario = {"run.json",           "parts/model.json",     "parts/cluster.json",
                                "parts/profile.json", "parts/framework.json", "parts/text.txt"};

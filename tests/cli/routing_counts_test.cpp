@@ -12,23 +12,6 @@ namespace ORRERY_TEST_FILE {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Two layers of eight experts, two to a rank of four.
-std::string scenario_file() {
-    const std::string path = testing::TempDir() + "routing_scenario.json";
-    std::ofstream(path) << R"({
-      "model": {"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64,
-                "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 32,
-                "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 256,
-                "tie_word_embeddings": false},
-      "cluster": {"nodes": 1, "devices_per_node": 4, "device": "cpu-core",
-                  "profile": "profiles/cpu-core.json",
-                  "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
-                  "inter_node": {"kind": "none"}},
-      "layout": {"data_parallel": 4, "expert_parallel": 4, "global_batch_size": 8},
-      "training": {"sequence_length": 32, "framework": "orrery", "vocabulary_multiple": 8}})";
-    return path;
-}
-
 std::string written(const std::string& name, const std::string& text) {
     const std::string path = testing::TempDir() + name;
     std::ofstream(path) << text;
@@ -36,15 +19,16 @@ std::string written(const std::string& name, const std::string& text) {
 }
 
 json priced(std::vector<std::string> more) {
-    std::vector<std::string> args = {"simulate", scenario_file(), "--json"};
+    std::vector<std::string> args = {"simulate", tiny_experts(), "--json"};
     args.insert(args.end(), more.begin(), more.end());
     const Outcome outcome = run(args);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return json::parse(outcome.out, nullptr, false);
 }
 
-// The first rank's two experts are chosen 3 and 2 times of 8 choices that four ranks would have 2
-// of each: 5 ÷ 2; in the other layer the fullest has 3.
+// Two layers of eight experts, two to a rank of four. The first rank's two experts are chosen 3 and
+// 2 times of 8 choices that four ranks would have 2 of each: 5 ÷ 2; in the other layer the fullest
+// has 3.
 constexpr const char* kSkewed = "[3, 2, 1, 0, 1, 0, 1, 0]";
 constexpr const char* kLess = "[0, 1, 1, 2, 1, 1, 1, 1]";
 
@@ -67,25 +51,25 @@ TEST(RoutingCounts, AreRowsOrTheLinesOfARun) {
 
 TEST(RoutingCounts, AreAskedForAgain) {
     const std::string rows = written("again.json", std::string("[") + kSkewed + "]");
-    const Outcome outcome = run({"simulate", scenario_file(), "--routing", rows});
+    const Outcome outcome = run({"simulate", tiny_experts(), "--routing", rows});
     EXPECT_EQ(outcome.code, 0);
-    EXPECT_THAT(outcome.out, HasSubstr("orrery explain " + scenario_file() + " --routing " + rows));
-    EXPECT_EQ(run({"explain", scenario_file(), "--routing", rows}).code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("orrery explain " + tiny_experts() + " --routing " + rows));
+    EXPECT_EQ(run({"explain", tiny_experts(), "--routing", rows}).code, 0);
 }
 
 TEST(RoutingCounts, AreRefusedWhereThereAreNone) {
     for (const std::string& none : {written("none.jsonl", "{\"event\": \"step\", \"loss\": 3}\n"),
                                     written("empty.json", ""), written("empty_rows.json", "[]")}) {
-        const Outcome outcome = run({"simulate", scenario_file(), "--routing", none});
+        const Outcome outcome = run({"simulate", tiny_experts(), "--routing", none});
         EXPECT_EQ(outcome.code, 5);
         EXPECT_EQ(outcome.out, "");
         EXPECT_THAT(outcome.err, HasSubstr("there are no counts of experts"));
     }
-    const Outcome missing = run({"simulate", scenario_file(), "--routing", "nowhere.json"});
+    const Outcome missing = run({"simulate", tiny_experts(), "--routing", "nowhere.json"});
     EXPECT_EQ(missing.code, 5);
     EXPECT_THAT(missing.err, HasSubstr("--routing nowhere.json: No such file or directory"));
     const Outcome narrow =
-        run({"simulate", scenario_file(), "--routing", written("narrow.json", "[[1, 2, 3]]")});
+        run({"simulate", tiny_experts(), "--routing", written("narrow.json", "[[1, 2, 3]]")});
     EXPECT_EQ(narrow.code, 3);
     EXPECT_THAT(narrow.err, HasSubstr("3 counts, model.num_local_experts = 8"));
 }

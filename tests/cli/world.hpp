@@ -34,6 +34,9 @@ inline std::string folder() {
 inline std::string tiny() {
     return folder() + "tiny.json";
 }
+inline std::string tiny_experts() {
+    return folder() + "tiny-experts.json";
+}
 
 // A program of this build: it lies beside the tests.
 inline std::string program(const std::string& name) {

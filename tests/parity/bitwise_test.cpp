@@ -10,13 +10,6 @@
 namespace orrery::parity {
 namespace ORRERY_TEST_FILE {
 
-void expect_same(const Trained& a, const Trained& b) {
-    EXPECT_EQ(a.losses, b.losses);
-    EXPECT_EQ(a.norms, b.norms);
-    EXPECT_EQ(a.gradients, b.gradients);
-    EXPECT_EQ(a.parameters, b.parameters);
-}
-
 Trained train_sets(Sets sets, const RunOptions& options = {}, const char* text = kGpt) {
     sets.push_back("training.precision=fp32");
     return train(scenario(text, sets), options);
@@ -26,7 +19,7 @@ TEST(Bitwise, ShardsOfOptimizerStatesDoNotChangeTheModel) {
     const Sets whole = {"layout.data_parallel=4", "training.gradient_bucket_mb=0.02"};
     Sets sharded = whole;
     sharded.push_back("layout.zero_stage=1");
-    expect_same(train_sets(sharded), train_sets(whole));
+    expect_same_bits(train_sets(sharded), train_sets(whole));
 }
 
 // With one micro-batch: of several, these sum each one over ranks before they sum over them. And
@@ -37,7 +30,7 @@ TEST(Bitwise, NorDoShardsOfGradientsAndParameters) {
     for (const char* stage : {"2", "3"}) {
         Sets sharded = whole;
         sharded.push_back(std::string("layout.zero_stage=") + stage);
-        expect_same(train_sets(sharded, {}, kLlama), expected);
+        expect_same_bits(train_sets(sharded, {}, kLlama), expected);
     }
 }
 
@@ -47,7 +40,7 @@ TEST(Bitwise, PipelinesComputeWhatOneRankDoes) {
                              Sets{"layout.pipeline_parallel=2", "layout.schedule=gpipe"},
                              Sets{"layout.pipeline_parallel=2", "layout.schedule=interleaved",
                                   "layout.virtual_pipeline=2"}})
-        expect_same(train_sets(sets), one);
+        expect_same_bits(train_sets(sets), one);
 }
 
 // Backward in halves sums what it sums whole, in the same order. A tied embedding of which one rank
@@ -63,7 +56,7 @@ TEST_P(Halves, ComputeWhatWholePassesDo) {
     for (const std::string& set : halves)
         if (!set.starts_with("layout.schedule=") && !set.starts_with("layout.virtual_pipeline="))
             whole.push_back(set);
-    expect_same(train_sets(halves, few, kLlama), train_sets(whole, few, kLlama));
+    expect_same_bits(train_sets(halves, few, kLlama), train_sets(whole, few, kLlama));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Halves, testing::ValuesIn(zero_bubble_layouts()),
@@ -75,10 +68,10 @@ TEST(Bitwise, StagesInAVOfFourRanksComputeWhatOneRankDoes) {
     const std::string layers = "model.num_hidden_layers=8";
     const Trained one = train_sets({layers}, few, kLlama);
     for (const std::string schedule : {"zb-v", "v-half", "dualpipe-v"})
-        expect_same(train_sets({layers, "layout.pipeline_parallel=4", "layout.virtual_pipeline=2",
-                                "layout.schedule=" + schedule},
-                               few, kLlama),
-                    one);
+        expect_same_bits(train_sets({layers, "layout.pipeline_parallel=4",
+                                     "layout.virtual_pipeline=2", "layout.schedule=" + schedule},
+                                    few, kLlama),
+                         one);
 }
 
 TEST(Bitwise, HalvesScaleTheLossAndDropAsWholePassesDo) {
@@ -90,20 +83,21 @@ TEST(Bitwise, HalvesScaleTheLossAndDropAsWholePassesDo) {
         halves.push_back("layout.schedule=zb-h1");
         RunOptions few;
         few.steps = 3;
-        expect_same(train(scenario(kGpt, halves), few), train(scenario(kGpt, whole), few));
+        expect_same_bits(train(scenario(kGpt, halves), few), train(scenario(kGpt, whole), few));
     }
 }
 
 TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
     const Trained kept = train_sets({});
-    expect_same(train_sets({"layout.recompute=full"}), kept);
-    expect_same(train_sets({"layout.recompute=every_k", "layout.recompute_every=2"}), kept);
-    expect_same(train_sets({"layout.recompute=selective", "training.attention_kernel=unfused"}),
-                train_sets({"training.attention_kernel=unfused"}));
-    expect_same(train_sets({"layout.recompute=selective_op"}), kept);
-    expect_same(train_sets({"layout.recompute=selective_layer"}), kept);
-    expect_same(train_sets({"layout.recompute=selective_op"}, {}, kLlama),
-                train_sets({}, {}, kLlama));
+    expect_same_bits(train_sets({"layout.recompute=full"}), kept);
+    expect_same_bits(train_sets({"layout.recompute=every_k", "layout.recompute_every=2"}), kept);
+    expect_same_bits(
+        train_sets({"layout.recompute=selective", "training.attention_kernel=unfused"}),
+        train_sets({"training.attention_kernel=unfused"}));
+    expect_same_bits(train_sets({"layout.recompute=selective_op"}), kept);
+    expect_same_bits(train_sets({"layout.recompute=selective_layer"}), kept);
+    expect_same_bits(train_sets({"layout.recompute=selective_op"}, {}, kLlama),
+                     train_sets({}, {}, kLlama));
 }
 
 // On CPU ranks it changes the plan alone: the gradient of queries has room that nothing reads.
@@ -123,7 +117,7 @@ TEST(Bitwise, AnyOrderIsTheOneOrderOfTheCpu) {
     };
     const Trained found = train(scenario(kLlama, any_order), few);
     few.change_plan = nullptr;
-    expect_same(found, train(scenario(kLlama, half), few));
+    expect_same_bits(found, train(scenario(kLlama, half), few));
 }
 
 TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
@@ -139,7 +133,7 @@ TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
                 Sets again = sets;
                 again.push_back("layout.recompute=selective");
                 again.push_back(std::string("layout.recompute_modules=") + list);
-                expect_same(train_sets(again, few, model), train_sets(sets, few, model));
+                expect_same_bits(train_sets(again, few, model), train_sets(sets, few, model));
             }
 }
 
@@ -159,7 +153,7 @@ TEST(Bitwise, StatesOfSixteenBitsRoundAlikeInEveryShard) {
             RunOptions few;
             few.steps = 3;
             const Trained whole = train(scenario(kGpt, types), few);
-            expect_same(train(scenario(kGpt, sharded), few), whole);
+            expect_same_bits(train(scenario(kGpt, sharded), few), whole);
             const Trained wide = train(scenario(kGpt, {types[0], types[1], types[2]}), few);
             EXPECT_NE(whole.parameters, wide.parameters);
             EXPECT_NEAR(whole.losses.back(), wide.losses.back(), 0.02 * wide.losses.back());
@@ -173,7 +167,7 @@ TEST(Bitwise, AFusedLossIsTheSameLoss) {
         const Sets plain = {std::string("training.precision=") + precision};
         Sets fused = plain;
         fused.push_back("training.loss_logits=fused");
-        expect_same(train(scenario(kGpt, fused), few), train(scenario(kGpt, plain), few));
+        expect_same_bits(train(scenario(kGpt, fused), few), train(scenario(kGpt, plain), few));
     }
 }
 
@@ -193,7 +187,7 @@ void expect_fused(const char* text, const Sets& sets, const char* key, plan::OpK
     Sets together = sets;
     together.emplace_back(key);
     few.change_plan = [kind](plan::Plan& plan) { EXPECT_GT(ops_of(plan, kind), 0); };
-    expect_same(train(scenario(text, together), few), apart);
+    expect_same_bits(train(scenario(text, together), few), apart);
 }
 
 // A norm that makes the sum that it reads.
@@ -276,8 +270,8 @@ TEST(Bitwise, NormsThatAddTrainOtherFamilies) {
 TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {
     RunOptions three;
     three.cpu.threads = 3;
-    expect_same(train_sets({"layout.tensor_parallel=2"}, three),
-                train_sets({"layout.tensor_parallel=2"}));
+    expect_same_bits(train_sets({"layout.tensor_parallel=2"}, three),
+                     train_sets({"layout.tensor_parallel=2"}));
 }
 
 // Memory that changes hands is filled with NaN by whoever touches it first: were an edge missing,
@@ -292,7 +286,7 @@ TEST_P(Delays, ChangeNothing) {
         RunOptions delayed = calm;
         delayed.cpu.poison = true;
         delayed.cpu.delay_seed = seed;
-        expect_same(train_sets(GetParam().sets, delayed), expected);
+        expect_same_bits(train_sets(GetParam().sets, delayed), expected);
     }
 }
 

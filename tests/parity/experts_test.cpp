@@ -144,18 +144,11 @@ TEST(ExpertsBitwise, FirstLossDoesNotDependOnWhereExpertsAre) {
                   tensor);
 }
 
-void expect_same(const Trained& a, const Trained& b) {
-    EXPECT_EQ(a.losses, b.losses);
-    EXPECT_EQ(a.norms, b.norms);
-    EXPECT_EQ(a.gradients, b.gradients);
-    EXPECT_EQ(a.parameters, b.parameters);
-}
-
 TEST(ExpertsBitwise, ShardsOfOptimizerStatesDoNotChangeTheModel) {
     const Case whole{"fp32", false, false, spread({"data_parallel=4"}, 2)};
     Case sharded = whole;
     sharded.layout.sets.push_back("layout.zero_stage=1");
-    expect_same(train_case(sharded, {}), train_case(whole, {}));
+    expect_same_bits(train_case(sharded, {}), train_case(whole, {}));
 }
 
 TEST(ExpertsBitwise, PipelinesComputeWhatOneStageDoes) {
@@ -165,7 +158,7 @@ TEST(ExpertsBitwise, PipelinesComputeWhatOneStageDoes) {
         stages.layout.sets.insert(
             stages.layout.sets.end(),
             {"layout.pipeline_parallel=2", std::string("layout.schedule=") + schedule});
-        expect_same(train_case(stages, {}), train_case(one, {}));
+        expect_same_bits(train_case(stages, {}), train_case(one, {}));
     }
 }
 
@@ -179,7 +172,7 @@ TEST(ExpertsBitwise, CopiesToRanksTrainWhatARowForEachExpertDoes) {
             Case copies = rows;
             copies.layout.sets.emplace_back("layout.expert_dispatcher=deduplicated");
             const Trained sent = train_case(copies, {});
-            expect_same(sent, train_case(rows, {}));
+            expect_same_bits(sent, train_case(rows, {}));
             EXPECT_EQ(sent.expert_counts, train_case(rows, {}).expert_counts);
         }
 }

@@ -26,27 +26,19 @@ RunOptions few_steps() {
     return options;
 }
 
-void expect_same(const Trained& a, const Trained& b) {
-    EXPECT_EQ(a.losses, b.losses);
-    EXPECT_EQ(a.norms, b.norms);
-    EXPECT_EQ(a.gradients, b.gradients);
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.disagreement, "");
-}
-
 class Offloaded : public testing::TestWithParam<NamedLayout> {};
 
 TEST_P(Offloaded, TrainsWhatItDoesOnTheDevice) {
     const Trained expected = train_sets(on_the_device(GetParam()), few_steps());
     const Trained calm = train_sets(GetParam().sets, few_steps());
-    expect_same(calm, expected);
+    expect_same_bits(calm, expected);
     for (const runtime::RankMemory& memory : calm.result.memory)
         EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {
         RunOptions delayed = few_steps();
         delayed.cpu.poison = true;
         delayed.cpu.delay_seed = seed;
-        expect_same(train_sets(GetParam().sets, delayed), expected);
+        expect_same_bits(train_sets(GetParam().sets, delayed), expected);
     }
 }
 
@@ -56,7 +48,7 @@ TEST_P(Offloaded, KeepsToItsTensors) {
     RunOptions calm = watched;
     watched.cpu.guard = true;
     watched.cpu.poison = true;
-    expect_same(train_sets(GetParam().sets, watched), train_sets(GetParam().sets, calm));
+    expect_same_bits(train_sets(GetParam().sets, watched), train_sets(GetParam().sets, calm));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Offloaded, testing::ValuesIn(offload_layouts()),
@@ -67,8 +59,8 @@ TEST(OffloadedHalf, TrainsWhatItDoesOnTheDevice) {
     for (const char* precision : {"fp16", "bf16"})
         for (const NamedLayout& named : offload_layouts())
             if (named.name == "infinity" || named.name == "all_tensor_pipeline_data")
-                expect_same(train_sets(named.sets, few_steps(), precision),
-                            train_sets(on_the_device(named), few_steps(), precision));
+                expect_same_bits(train_sets(named.sets, few_steps(), precision),
+                                 train_sets(on_the_device(named), few_steps(), precision));
 }
 
 // A copy that reads before what it copies is there, or a use that does not wait for its copy.

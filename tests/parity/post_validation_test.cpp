@@ -49,15 +49,6 @@ Sets with_key(Sets sets) {
     return sets;
 }
 
-void expect_same(const Trained& a, const Trained& b) {
-    EXPECT_EQ(a.losses, b.losses);
-    EXPECT_EQ(a.norms, b.norms);
-    EXPECT_EQ(a.skipped, b.skipped);
-    EXPECT_EQ(a.gradients, b.gradients);
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.disagreement, "");
-}
-
 // Gradients that overflowed are not numbers, and equal nothing.
 void expect_same_updates(const Trained& a, const Trained& b) {
     EXPECT_EQ(a.losses, b.losses);
@@ -99,14 +90,14 @@ class PostValidated : public testing::TestWithParam<NamedLayout> {};
 TEST_P(PostValidated, TrainsWhatWaitingDoes) {
     const Sets fp32 = {"training.precision=fp32"};
     const Trained free = train_sets(GetParam().sets, {fp32[0], clip_norm(1e6)}, few_steps());
-    expect_same(train_sets(with_key(GetParam().sets), {fp32[0], clip_norm(1e6)}, few_steps()),
-                free);
+    expect_same_bits(train_sets(with_key(GetParam().sets), {fp32[0], clip_norm(1e6)}, few_steps()),
+                     free);
     for (const double clip : {1e-3, middle(free.norms)}) {
         const Sets more = {fp32[0], clip_norm(clip)};
         const Trained expected = train_sets(GetParam().sets, more, few_steps());
         EXPECT_NE(expected.parameters, free.parameters) << "nothing is clipped";
         const Trained run = train_sets(with_key(GetParam().sets), more, few_steps());
-        expect_same(run, expected);
+        expect_same_bits(run, expected);
         for (const runtime::RankMemory& memory : run.result.memory)
             EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);
     }
@@ -127,11 +118,11 @@ TEST_P(PostValidated, KeepsToItsTensorsUnderAnyTiming) {
     RunOptions delayed = few_steps();
     delayed.cpu.poison = true;
     delayed.cpu.delay_seed = 1;
-    expect_same(train_sets(with_key(GetParam().sets), more, delayed), expected);
+    expect_same_bits(train_sets(with_key(GetParam().sets), more, delayed), expected);
     RunOptions watched = few_steps();
     watched.cpu.guard = true;
     watched.cpu.poison = true;
-    expect_same(train_sets(with_key(GetParam().sets), more, watched), expected);
+    expect_same_bits(train_sets(with_key(GetParam().sets), more, watched), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PostValidated, testing::ValuesIn(post_validated_layouts()),
@@ -154,7 +145,8 @@ TEST(PostValidation, OfABatchThatGrows) {
         "layout.pipeline_parallel=2",
         R"(training.batch_ramp={"start_batch_size": 4, "increment": 4, "over_samples": 8})"};
     const Sets more = {"training.precision=fp32", clip_norm(1e-3)};
-    expect_same(train_sets(with_key(sets), more, few_steps()), train_sets(sets, more, few_steps()));
+    expect_same_bits(train_sets(with_key(sets), more, few_steps()),
+                     train_sets(sets, more, few_steps()));
 }
 
 plan::Procedure& procedure_named(plan::Program& program, const std::string& name) {

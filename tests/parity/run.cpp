@@ -157,6 +157,16 @@ Difference difference(const Whole& a, const Whole& b) {
     return worst;
 }
 
+void expect_same_bits(const Trained& run, const Trained& other) {
+    EXPECT_EQ(run.losses, other.losses);
+    EXPECT_EQ(run.norms, other.norms);
+    EXPECT_EQ(run.skipped, other.skipped);
+    EXPECT_EQ(run.expert_counts, other.expert_counts);
+    EXPECT_EQ(run.gradients, other.gradients);
+    EXPECT_EQ(run.parameters, other.parameters);
+    EXPECT_EQ(run.disagreement, "");
+}
+
 void expect_same_training(const Trained& run, const Trained& alone, const Tolerances& within) {
     for (const auto of : {&Trained::losses, &Trained::further_losses}) {
         const std::vector<double>&found = run.*of, &expected = alone.*of;

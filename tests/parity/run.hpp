@@ -78,6 +78,9 @@ struct Tolerances {
 };
 inline constexpr Tolerances kFp64{1e-13, 1e-12}, kFp32{5e-6, 1e-5};
 
+// That both trained the same, bit for bit, alike on all ranks of `run`.
+void expect_same_bits(const Trained& run, const Trained& other);
+
 // That a layout trains the model of one rank, alike on all of its ranks, and learns.
 void expect_same_training(const Trained& run, const Trained& alone, const Tolerances& within);
 

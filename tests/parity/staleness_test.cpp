@@ -44,14 +44,6 @@ Trained train_sets(const Sets& sets, const RunOptions& options = few_steps(),
     return train(scenario(text, sets), options);
 }
 
-void expect_same(const Trained& a, const Trained& b) {
-    EXPECT_EQ(a.losses, b.losses);
-    EXPECT_EQ(a.norms, b.norms);
-    EXPECT_EQ(a.gradients, b.gradients);
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.disagreement, "");
-}
-
 using Bytes = std::vector<std::byte>;
 
 std::vector<Bytes> parameters_of(const runtime::Device& device, const plan::Program& program) {
@@ -110,7 +102,7 @@ TEST(Staleness, IsADelayOfUpdates) {
             if (sanitized() && staleness > 1) continue;
             const Sets bf16 = joined(sets, {"training.precision=bf16", "layout.zero_stage=1"});
             const Trained run = train_sets(served(bf16, staleness));
-            expect_same(run, train_delayed(bf16, staleness));
+            expect_same_bits(run, train_delayed(bf16, staleness));
             EXPECT_NE(run.parameters, train_sets(bf16).parameters);
             for (const runtime::RankMemory& memory : run.result.memory)
                 EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);
@@ -119,7 +111,8 @@ TEST(Staleness, IsADelayOfUpdates) {
 
 TEST(Staleness, OfNoneIsTheSynchronousRun) {
     const Sets sets = {"layout.data_parallel=4", "training.precision=fp32"};
-    expect_same(train_sets(served(sets, 0)), train_sets(joined(sets, {"layout.zero_stage=1"})));
+    expect_same_bits(train_sets(served(sets, 0)),
+                     train_sets(joined(sets, {"layout.zero_stage=1"})));
 }
 
 std::vector<NamedLayout> served_layouts() {
@@ -179,10 +172,10 @@ TEST_P(Served, ComputesTheSameBitsUnderAnyTiming) {
     const Trained expected = train_sets(sets, options, kLlama);
     options.cpu.poison = true;
     options.cpu.delay_seed = 1;
-    expect_same(train_sets(sets, options, kLlama), expected);
+    expect_same_bits(train_sets(sets, options, kLlama), expected);
     options.cpu.delay_seed = 0;
     options.cpu.guard = true;
-    expect_same(train_sets(sets, options, kLlama), expected);
+    expect_same_bits(train_sets(sets, options, kLlama), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Served, testing::ValuesIn(served_layouts()),
@@ -243,7 +236,7 @@ TEST(Staleness, OfABatchThatGrows) {
     const Sets ramp = {
         "layout.data_parallel=2", "training.precision=bf16", "layout.zero_stage=1",
         R"(training.batch_ramp={"start_batch_size": 4, "increment": 4, "over_samples": 8})"};
-    expect_same(train_sets(served(ramp, 2)), train_delayed(ramp, 2));
+    expect_same_bits(train_sets(served(ramp, 2)), train_delayed(ramp, 2));
 }
 
 // One worker does not get the samples of a step until the other, which reads those of its next step
