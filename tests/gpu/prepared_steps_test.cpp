@@ -79,13 +79,6 @@ const MakeDriver kWithoutFile = [](int) { return make_cuda_driver(0); };
 
 const Sets kOnTwo = {"layout.data_parallel=2", "cluster.devices_per_node=2", "layout.zero_stage=1"};
 
-void expect_same_bits(const Trained& run, const Trained& other) {
-    EXPECT_EQ(run.losses, other.losses);
-    EXPECT_EQ(run.norms, other.norms);
-    EXPECT_TRUE(run.gradients == other.gradients);
-    EXPECT_TRUE(run.parameters == other.parameters);
-}
-
 // With and without a file, and in layouts whose ops share out tokens, exchange heads, run on or
 // validate later.
 TEST_F(PreparedSteps, SearchForNoProductWithinAStep) {
@@ -134,7 +127,7 @@ TEST_F(PreparedSteps, HaveTheSameBitsWhereLayersAreCaptured) {
             launches[std::this_thread::get_id()].push_back(emulation::graph_launches);
         };
         const Trained captured = train(kWithoutFile, layout, options, true);
-        expect_same_bits(captured, train(kWithoutFile, layout));
+        parity::expect_same_bits(captured, train(kWithoutFile, layout));
         EXPECT_FALSE(launches.empty());
         for (const auto& [rank, before] : launches) {
             ASSERT_EQ(before.size(), 3U);
@@ -148,7 +141,7 @@ TEST_F(PreparedSteps, HaveTheBitsOfTheFirstAlgorithmsWhereTheseAreFastest) {
     for (const Sets& layout : {Sets{}, kOnTwo}) {
         std::filesystem::remove(file);
         const Trained alone = train(kWithoutFile, layout);
-        expect_same_bits(train(preferring(emulation::kFirst), layout), alone);
+        parity::expect_same_bits(train(preferring(emulation::kFirst), layout), alone);
         const auto entries = nlohmann::json::parse(content()).at("choices");
         EXPECT_GT(entries.size(), 10U);
         for (const auto& entry : entries)
@@ -174,7 +167,7 @@ TEST_F(PreparedSteps, HaveTheSameBitsInEveryRunWithOneFile) {
     EXPECT_TRUE(first.disagreement.empty()) << first.disagreement;
     const std::string choices = content();
     const Trained second = train(by_rank(emulation::kSlowest, emulation::kFirst), kOnTwo);
-    expect_same_bits(second, first);
+    parity::expect_same_bits(second, first);
     EXPECT_EQ(content(), choices);
 }
 
