@@ -248,6 +248,9 @@ class StateOffload {
     void rewrite_steps() {
         const std::vector<Procedure> plain = std::exchange(program_.procedures, {});
         std::map<std::pair<std::int32_t, std::vector<bool>>, std::int32_t> rewritten;
+        std::vector<int> steps_of(plain.size());
+        for (const Step& step : program_.steps)
+            if (step.procedure >= 0) ++steps_of[static_cast<std::size_t>(step.procedure)];
         for (std::size_t s = 0; s < program_.steps.size(); ++s) {
             Step& step = program_.steps[s];
             if (step.procedure < 0) continue;
@@ -264,8 +267,9 @@ class StateOffload {
             if (const auto found = rewritten.find(key); found != rewritten.end()) {
                 step.procedure = found->second;
             } else {
-                // Of the last micro-batch there is one alone.
-                const bool several = first_sums && procedure.name.starts_with("backward");
+                // The first of several: what later micro-batches run adds to what it has made.
+                const bool several =
+                    first_sums && steps_of[static_cast<std::size_t>(step.procedure)] > 1;
                 step.procedure = rewritten[key] = builder_.add_procedure(
                     (several ? "first " : "") + procedure.name, with_copies(procedure.uses, runs));
             }
