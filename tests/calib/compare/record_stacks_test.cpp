@@ -155,6 +155,24 @@ TEST(Stacks, OnVoltaHaveNoFusedAttentionAndNodesOfEightNoSwitch) {
     EXPECT_EQ(scenario_of(record)["cluster"]["intra_node"]["kind"], "nvswitch");
 }
 
+// A third of a GPU's links goes to each of three others; an NVL72 domain has switches.
+TEST(Stacks, InNodesOfFourHaveDirectLinks) {
+    json record = small_run();
+    record["gpus_per_node"] = 4;
+    for (const char* gpu : {"v100-16gb-sxm", "a100-40gb-sxm", "h100-64gb-sxm", "gh200-96gb"}) {
+        record["gpu"] = gpu;
+        const json cluster = scenario_of(record)["cluster"];
+        EXPECT_EQ(cluster["devices_per_node"], 4) << gpu;
+        EXPECT_EQ(cluster["intra_node"]["kind"], "xgmi") << gpu;
+        EXPECT_FALSE(cluster["intra_node"].contains("host_GBps")) << gpu;
+    }
+    record["gpu"] = "gb200";
+    EXPECT_EQ(scenario_of(record)["cluster"]["intra_node"]["kind"], "nvswitch");
+    record["gpu"] = "a100-80gb-sxm";
+    record["gpus_per_node"] = 8;
+    EXPECT_EQ(scenario_of(record)["cluster"]["intra_node"]["kind"], "nvswitch");
+}
+
 // NVIDIA's recipes adapt queries, keys and values; PEFT's whatever multiplies.
 TEST(Stacks, OnPeftAdaptEveryProduct) {
     json record = small_run();
