@@ -54,6 +54,7 @@ std::vector<Movable> movables(const plan::Scenario& scenario, const StackPopulat
     };
     add("kernel_factor", stack.kernel_factor);
     add("memory_kernel_factor", stack.memory_kernel_factor);
+    add("attention_factor", stack.attention_factor);
     add("launch_us", stack.launch_us);
     add("overlap_factor", stack.overlap_factor);
     const plan::InterNode& network = scenario.cluster.inter_node;
@@ -90,29 +91,55 @@ Residuals residuals(const std::string& path, const std::string& library_dir,
     return found;
 }
 
+Eigen::VectorXd prior_variances(const std::vector<Movable>& constants) {
+    Eigen::VectorXd all(static_cast<Eigen::Index>(constants.size()));
+    for (Eigen::Index j = 0; j < all.size(); ++j)
+        all[j] = std::pow(constants[static_cast<std::size_t>(j)].prior_sd, 2);
+    return all;
+}
+
+// Twice the negative logarithm of how probable the rows are where single runs lie so far about the
+// constants, which have their priors.
+double improbability(double spread, const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
+                     const Eigen::VectorXd& variances) {
+    const double square = spread * spread;
+    Eigen::MatrixXd covariance = slopes * variances.asDiagonal() * slopes.transpose();
+    covariance.diagonal().array() += square;
+    const Eigen::LDLT<Eigen::MatrixXd> factors(covariance);
+    const double prior = kRunSpreadRows * (std::log(square) + kRunSpread * kRunSpread / square);
+    return factors.vectorD().array().log().sum() + errors.dot(factors.solve(errors)) + prior;
+}
+
+// From a quarter of kRunSpread to eight times as much, by quarters of an octave.
+double most_probable_spread(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
+                            const Eigen::VectorXd& variances) {
+    double best = kRunSpread, least = improbability(best, slopes, errors, variances);
+    for (int quarter = -8; quarter <= 12; ++quarter) {
+        const double spread = kRunSpread * std::exp2(quarter / 4.0);
+        const double found = improbability(spread, slopes, errors, variances);
+        if (found >= least) continue;
+        least = found;
+        best = spread;
+    }
+    return best;
+}
+
 struct Shift {
     Eigen::VectorXd of;  // logarithms
     Eigen::MatrixXd covariance;
+    double run_spread = 0;
 };
 
-// From all rows but `without`; −1: from all.
 Shift solve(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
-            const std::vector<Movable>& constants, Eigen::Index without) {
-    Eigen::MatrixXd information = Eigen::MatrixXd::Zero(slopes.cols(), slopes.cols());
-    Eigen::VectorXd gradient = Eigen::VectorXd::Zero(slopes.cols());
-    for (Eigen::Index j = 0; j < slopes.cols(); ++j) {
-        const double sd = constants[static_cast<std::size_t>(j)].prior_sd;
-        information(j, j) = 1 / (sd * sd);
-    }
-    for (Eigen::Index i = 0; i < slopes.rows(); ++i) {
-        if (i == without) continue;
-        const double weight = 1 / (kRunSpread * kRunSpread);
-        information += weight * slopes.row(i).transpose() * slopes.row(i);
-        gradient += weight * errors[i] * slopes.row(i).transpose();
-    }
+            const std::vector<Movable>& constants) {
+    const Eigen::VectorXd variances = prior_variances(constants);
+    const double spread = most_probable_spread(slopes, errors, variances);
+    Eigen::MatrixXd information = slopes.transpose() * slopes / (spread * spread);
+    information.diagonal() += variances.cwiseInverse();
+    const Eigen::VectorXd gradient = slopes.transpose() * errors / (spread * spread);
     const auto factors = information.ldlt();
     return {-factors.solve(gradient),
-            factors.solve(Eigen::MatrixXd::Identity(slopes.cols(), slopes.cols()))};
+            factors.solve(Eigen::MatrixXd::Identity(slopes.cols(), slopes.cols())), spread};
 }
 
 std::string override_of(const Movable& constant, double shift) {
@@ -124,7 +151,10 @@ double left_out_error_pct(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& 
     if (errors.size() < 2) return 0;
     double sum = 0;
     for (Eigen::Index i = 0; i < errors.size(); ++i) {
-        const Shift others = solve(slopes, errors, constants, i);
+        std::vector<Eigen::Index> rows;
+        for (Eigen::Index row = 0; row < errors.size(); ++row)
+            if (row != i) rows.push_back(row);
+        const Shift others = solve(slopes(rows, Eigen::all), errors(rows), constants);
         sum += std::fabs(std::exp(errors[i] + slopes.row(i).dot(others.of)) - 1);
     }
     return 100 * sum / static_cast<double>(errors.size());
@@ -157,7 +187,7 @@ SelfCalibration calibrate_to_runs(const std::string& path, const std::string& li
         slopes.col(static_cast<Eigen::Index>(j)) =
             (moved.log_error - before.log_error) / kSlopeProbe;
     }
-    const Shift shift = solve(slopes, before.log_error, constants, -1);
+    const Shift shift = solve(slopes, before.log_error, constants);
     SelfCalibration result;
     std::vector<std::string> overrides;
     for (std::size_t j = 0; j < constants.size(); ++j) {
@@ -169,6 +199,7 @@ SelfCalibration calibrate_to_runs(const std::string& path, const std::string& li
                                     std::sqrt(shift.covariance(column, column))});
     }
     result.rows = static_cast<std::int64_t>(rows);
+    result.run_spread = shift.run_spread;
     result.mean_error_before_pct = before.mean_error_pct();
     result.mean_error_after_pct = residuals(path, library_dir, overrides).mean_error_pct();
     result.mean_error_left_out_pct = left_out_error_pct(slopes, before.log_error, constants);

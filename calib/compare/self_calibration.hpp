@@ -3,9 +3,11 @@
 // prior's spread allows.
 //
 // ln(predicted ÷ measured) of the rows is taken as linear in the logarithms of the constants; the
-// shift minimises Σ r² ÷ kRunSpread² + Σ (shift ÷ sd)². With one row the common factor moves, with
-// more what they differ by. Each row is also predicted by a shift that has not seen it (leave one
-// out), which says how much the calibration helps runs that are not among those given.
+// shift minimises Σ r² ÷ s² + Σ (shift ÷ sd)². With one row the common factor moves, with more what
+// they differ by. How far single runs lie about the constants, s, is what makes the rows most
+// probable: rows that no shift brings together move constants less. Each row is also predicted by a
+// shift that has not seen it (leave one out), which says how much the calibration helps runs that
+// are not among those given.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,9 @@
 
 namespace orrery::compare {
 
-// Of single runs about what their source shows.
+// Of single runs about what their source shows, before any are seen; it counts as so many rows.
 inline constexpr double kRunSpread = sim::kStructureLate;
+inline constexpr double kRunSpreadRows = 4;
 
 struct ShiftedConstant {
     std::string key;    // of a scenario: "training.kernel_factor"
@@ -30,6 +33,7 @@ struct ShiftedConstant {
 struct SelfCalibration {
     std::vector<ShiftedConstant> constants;
     std::int64_t rows = 0;
+    double run_spread = 0;  // of logarithms: of single runs about what the constants say
     double mean_error_before_pct = 0;
     double mean_error_after_pct = 0;     // of the same rows, predicted again
     double mean_error_left_out_pct = 0;  // each by the others; 0 with one row

@@ -18,7 +18,9 @@ std::string self_calibration_text(const compare::SelfCalibration& shifted) {
                         shifted.mean_error_before_pct, shifted.mean_error_after_pct);
     if (shifted.rows > 1)
         text += fmt::format(", {:.1f} % each by the others", shifted.mean_error_left_out_pct);
-    return text + '\n';
+    text += fmt::format("\na run may lie {:.0f} % beside what these say\n",
+                        100 * (std::exp(shifted.run_spread) - 1));
+    return text;
 }
 
 std::string self_calibration_json(const compare::SelfCalibration& shifted) {
@@ -30,6 +32,7 @@ std::string self_calibration_json(const compare::SelfCalibration& shifted) {
                              {"log_sd", constant.sd}});
     return nlohmann::ordered_json{{"rows", shifted.rows},
                                   {"constants", std::move(constants)},
+                                  {"run_log_sd", shifted.run_spread},
                                   {"mean_abs_error_before_pct", shifted.mean_error_before_pct},
                                   {"mean_abs_error_after_pct", shifted.mean_error_after_pct},
                                   {"mean_abs_error_left_out_pct", shifted.mean_error_left_out_pct}}

@@ -16,10 +16,12 @@ namespace ORRERY_TEST_FILE {
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
-// Five published layouts of one stack, "measured" as it is predicted with these overrides.
+// Five published layouts of one stack, "measured" as it is predicted with these overrides, and so
+// many times as long each.
 class OwnRuns {
   public:
-    explicit OwnRuns(const std::vector<std::string>& truth) {
+    explicit OwnRuns(const std::vector<std::string>& truth,
+                     const std::vector<double>& times = {1, 1, 1, 1, 1}) {
         std::ifstream file(kLibrary + "/published/megatron-2021.json");
         nlohmann::json records = nlohmann::json::array();
         for (const nlohmann::json& record : nlohmann::json::parse(file))
@@ -27,10 +29,10 @@ class OwnRuns {
                 records.push_back(record);
         write(records);
         const Validation truly = validate_records({path_}, kLibrary, truth);
-        for (nlohmann::json& record : records)
+        for (std::size_t i = 0; i < records.size(); ++i)
             for (const ValidatedRow& row : truly.rows)
-                if (row.id == record.at("id"))
-                    record["measured"] = {{"step_time_s", row.predicted_s}};
+                if (row.id == records[i].at("id"))
+                    records[i]["measured"] = {{"step_time_s", times[i] * row.predicted_s}};
         write(records);
     }
     ~OwnRuns() { std::remove(path_.c_str()); }
@@ -63,6 +65,20 @@ TEST(SelfCalibration, ShiftsTowardsWhatRunsShow) {
     EXPECT_LT(shifted.mean_error_left_out_pct, 0.5 * shifted.mean_error_before_pct);
     EXPECT_GT(value_of(shifted, "training.kernel_factor"), 1.03);
     EXPECT_LT(value_of(shifted, "training.kernel_factor"), 1.1);
+}
+
+// Runs that no constants bring together say less of their common factor than runs that agree, and
+// that a further one may be as far off.
+TEST(SelfCalibration, MovesLessForRunsThatDisagree) {
+    const std::vector<std::string> truth = {"training.kernel_factor=1.1"};
+    const SelfCalibration agree = calibrate_to_runs(OwnRuns(truth).path(), kLibrary);
+    const std::vector<double> times = {1.3, 0.8, 1.25, 0.75, 1 / (1.3 * 0.8 * 1.25 * 0.75)};
+    const SelfCalibration differ = calibrate_to_runs(OwnRuns(truth, times).path(), kLibrary);
+    EXPECT_LE(agree.run_spread, kRunSpread);
+    EXPECT_GT(differ.run_spread, kRunSpread);
+    EXPECT_LT(value_of(differ, "training.kernel_factor"),
+              value_of(agree, "training.kernel_factor"));
+    EXPECT_GT(differ.constants.front().sd, agree.constants.front().sd);
 }
 
 // How far a constant may move is what the population of stacks says, on disk, and nobody else.
