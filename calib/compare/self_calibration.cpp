@@ -26,6 +26,7 @@ struct Movable {
     std::string key;
     double before = 1;
     double prior_sd = 0;
+    double least = 0;  // that its key allows
 };
 
 // The scenario of the first record that has one: its stack and cluster are those of all.
@@ -60,7 +61,7 @@ std::vector<Movable> movables(const plan::Scenario& scenario, const StackPopulat
     const plan::InterNode& network = scenario.cluster.inter_node;
     if (scenario.cluster.nodes > 1)
         all.push_back({"cluster.inter_node.oversubscription", network.oversubscription,
-                       sim::network_share(network.kind).relative_sd});
+                       sim::network_share(network.kind).relative_sd, 1});
     return all;
 }
 
@@ -130,16 +131,47 @@ struct Shift {
     double run_spread = 0;
 };
 
+// The shift of those that may move beside `held`, which are where the key's least value is.
+Eigen::VectorXd most_probable_shift(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
+                                    const Eigen::MatrixXd& information,
+                                    const std::vector<std::optional<double>>& held) {
+    Eigen::VectorXd at = Eigen::VectorXd::Zero(slopes.cols());
+    std::vector<Eigen::Index> free;
+    for (Eigen::Index j = 0; j < slopes.cols(); ++j)
+        if (const auto& value = held[static_cast<std::size_t>(j)])
+            at[j] = *value;
+        else
+            free.push_back(j);
+    const Eigen::VectorXd left = errors + slopes * at;
+    at(free) = -information(free, free)
+                    .ldlt()
+                    .solve(Eigen::MatrixXd(slopes(Eigen::all, free)).transpose() * left);
+    return at;
+}
+
 Shift solve(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
             const std::vector<Movable>& constants) {
     const Eigen::VectorXd variances = prior_variances(constants);
-    const double spread = most_probable_spread(slopes, errors, variances);
-    Eigen::MatrixXd information = slopes.transpose() * slopes / (spread * spread);
-    information.diagonal() += variances.cwiseInverse();
-    const Eigen::VectorXd gradient = slopes.transpose() * errors / (spread * spread);
-    const auto factors = information.ldlt();
-    return {-factors.solve(gradient),
-            factors.solve(Eigen::MatrixXd::Identity(slopes.cols(), slopes.cols())), spread};
+    Shift shift;
+    shift.run_spread = most_probable_spread(slopes, errors, variances);
+    const double square = shift.run_spread * shift.run_spread;
+    // Times the square of the runs' spread.
+    Eigen::MatrixXd information = slopes.transpose() * slopes;
+    information.diagonal() += square * variances.cwiseInverse();
+    shift.covariance =
+        square * information.ldlt().solve(Eigen::MatrixXd::Identity(slopes.cols(), slopes.cols()));
+    std::vector<std::optional<double>> held(constants.size());
+    for (bool all_allowed = false; !all_allowed;) {
+        shift.of = most_probable_shift(slopes, errors, information, held);
+        all_allowed = true;
+        for (std::size_t j = 0; j < constants.size(); ++j) {
+            const double least = std::log(constants[j].least / constants[j].before);
+            if (held[j] || shift.of[static_cast<Eigen::Index>(j)] >= least) continue;
+            held[j] = least;
+            all_allowed = false;
+        }
+    }
+    return shift;
 }
 
 std::string override_of(const Movable& constant, double shift) {

@@ -81,6 +81,16 @@ TEST(SelfCalibration, MovesLessForRunsThatDisagree) {
     EXPECT_GT(differ.constants.front().sd, agree.constants.front().sd);
 }
 
+// A network that carries twice what it is said to is no oversubscription of less than one, which no
+// scenario takes: the others move beside it, and the runs are predicted again.
+TEST(SelfCalibration, KeepsWithinWhatAKeyAllows) {
+    const OwnRuns runs({"cluster.inter_node.bandwidth_Gbps=400"});
+    const SelfCalibration shifted = calibrate_to_runs(runs.path(), kLibrary);
+    EXPECT_EQ(value_of(shifted, "cluster.inter_node.oversubscription"), 1);
+    EXPECT_LT(value_of(shifted, "training.kernel_factor"), 1);
+    EXPECT_LT(shifted.mean_error_after_pct, shifted.mean_error_before_pct);
+}
+
 // How far a constant may move is what the population of stacks says, on disk, and nobody else.
 TEST(SelfCalibration, TakesItsPriorsFromThePopulation) {
     const OwnRuns runs({});
