@@ -73,9 +73,10 @@ TEST(ShippedProfiles, OnlyOtherLinksAreNotThoseOfTheirCurves) {
     }
     EXPECT_GT(curves, 100);
     std::sort(others.begin(), others.end());
-    EXPECT_EQ(others,
-              (std::vector<std::string>{"deepseek-h800-2048.json", "jedi-gh200-192.json",
-                                        "leonardo-a100-256.json", "marenostrum5-h100-256.json"}));
+    EXPECT_EQ(others, (std::vector<std::string>{
+                          "alps-gh200-10752.json", "deepseek-h800-2048.json", "jedi-gh200-192.json",
+                          "juwels-booster-a100-3744.json", "leonardo-a100-256.json",
+                          "marenostrum5-h100-256.json", "perlmutter-a100-6144.json"}));
 }
 
 TEST(ShippedProfiles, A100NodeAllReduceOf16GiBTakes128Milliseconds) {
