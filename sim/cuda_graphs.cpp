@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "plan/assemble/bind_steps.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "sim/cost/kernel_cost.hpp"
@@ -150,8 +151,11 @@ void read_counts(const plan::Plan& plan, const plan::Training& training,
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
                                     const Hardware& hardware) {
     trace::GraphLaunches launches = captured(plan, scenario);
-    if (!scenario.model.has_experts()) return launches;
     const plan::Framework& framework = scenario.training.framework;
+    launches.waits_for_exchanges =
+        framework.host_waits_for_transfers && plan::blocks_on_transfers(scenario) &&
+        !hardware.cpu && scenario.training.cuda_graphs.scope != plan::CudaGraphs::full_iteration;
+    if (!scenario.model.has_experts()) return launches;
     const plan::CountReadings readings =
         hardware.cpu ? plan::CountReadings::none : framework.count_readings;
     if (readings != plan::CountReadings::none) read_counts(plan, scenario.training, launches);

@@ -10,8 +10,8 @@ namespace orrery::trace {
 namespace {
 
 // When the host of one rank issued each op, and which op's end it had waited for: it issues op r
-// when its launch of op r − 1 is over, r − queue + 1 ops have ended, and it has read the counts
-// that it needs.
+// when its launch of op r − 1 is over, r − queue + 1 ops have ended, it has read the counts that it
+// needs, and where it waits for exchanges and op r − 1 is one, all before r have ended.
 class HostClock {
   public:
     HostClock(const Trace& trace, const Track& track, const HostIssue& host)
@@ -35,14 +35,19 @@ class HostClock {
             const OpName& op = trace.op_of(track, r);
             const std::size_t number =
                 trace.programs[static_cast<std::size_t>(track.program)].op[r];
-            for (const plan::Stream stream : kCountingStreams) {
-                const std::int32_t before = last[static_cast<std::size_t>(stream)];
-                if (!host.graphs.is_after_reading(number) || before == kNothing) continue;
+            const auto wait_for = [&](std::int32_t before) {
+                if (before == kNothing) return;
                 const Picoseconds end = events_[static_cast<std::size_t>(before)].end;
-                if (end < clock) continue;
+                if (end < clock) return;
                 gate = before;
                 clock = end;
-            }
+            };
+            if (host.graphs.is_after_reading(number))
+                for (const plan::Stream stream : kCountingStreams)
+                    wait_for(last[static_cast<std::size_t>(stream)]);
+            if (r > 0 && host.graphs.is_after_exchange(trace.op_of(track, r - 1).kind, op.kind))
+                for (const std::int32_t before : last)
+                    wait_for(before);
             last[static_cast<std::size_t>(op.stream)] = static_cast<std::int32_t>(r);
             gates_.push_back(gate);
             clock += host.graphs.of(number, host.launch.of(op.kind, op.phase));

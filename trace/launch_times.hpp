@@ -48,6 +48,9 @@ struct GraphLaunches {
     // By the same, empty: none. Before it the host waits for all that it has issued to the streams
     // on which rows of experts are counted, and reads the counts.
     std::vector<bool> reads_counts;
+    // After an exchange with other stages, before the next op that is none, the host waits for all
+    // that it has issued.
+    bool waits_for_exchanges = false;
     Picoseconds step = 0;  // before the first op: of a graph that goes on for the whole step
 
     Picoseconds of(std::size_t number, Picoseconds alone) const {
@@ -57,6 +60,11 @@ struct GraphLaunches {
     }
     bool is_after_reading(std::size_t number) const {
         return !reads_counts.empty() && reads_counts[number];
+    }
+    // Whether the host waits for every stream before the second of two that it issues in a row.
+    bool is_after_exchange(plan::OpKind before, plan::OpKind then) const {
+        return waits_for_exchanges && before == plan::OpKind::exchange &&
+               then != plan::OpKind::exchange;
     }
     bool operator==(const GraphLaunches&) const = default;
 };

@@ -70,6 +70,9 @@ Keys<Framework> overlap() {
             "Whether a rank computes while it sends or receives; interleaved: with virtual stages"),
         choice<&Framework::transfer_streams>(
             "transfer_streams", "Streams of the pipeline's transfers that overlap with compute"),
+        flag<&Framework::host_waits_for_transfers>("host_waits_for_transfers",
+                                                   "Where transfers do not overlap with compute, "
+                                                   "the host waits for the device after each"),
         count<&Framework::tensor_overlap_parts>(
             "tensor_overlap_parts",
             "Sequence parallelism: tokens are gathered and summed in so many parts beside products",

@@ -532,6 +532,9 @@ struct Framework {
                                             // first use in the next step, not after this one's
     TransferOverlap overlap_pipeline_transfers = TransferOverlap::always;
     TransferStreams transfer_streams = TransferStreams::one;
+    // Where a rank does not compute while it sends or receives: nor does its host launch anything
+    // until the device has done all that it has been given.
+    bool host_waits_for_transfers = false;
     std::int64_t tensor_overlap_parts = 1;  // sequence parallelism: tokens are gathered and summed
                                             // in so many parts beside each other's products
     bool overlap_tensor_backward =

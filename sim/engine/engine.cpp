@@ -173,10 +173,15 @@ class Engine {
         t.host_clock = std::max(t.host_clock, now);
         if (t.issued == 0) t.host_clock += in_.graphs.step;
         const std::vector<std::uint32_t>& after_reading = t.program->after_reading;
+        const std::vector<std::uint32_t>& after_exchange = t.program->after_exchange;
         for (; t.issued < limit; ++t.issued) {
             if (t.readings < after_reading.size() && after_reading[t.readings] == t.issued) {
                 if (!has_counted(t)) break;
                 ++t.readings;
+            }
+            if (t.exchanges < after_exchange.size() && after_exchange[t.exchanges] == t.issued) {
+                if (t.ended < t.issued) break;
+                ++t.exchanges;
             }
             t.host_clock += index_.launch(t.program->linked->op[t.issued]);
             check_clock(t.host_clock);

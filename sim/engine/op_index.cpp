@@ -30,6 +30,8 @@ OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
             op.first_wait = linked.first_wait[i];
             op.waits = static_cast<std::uint16_t>(linked.first_wait[i + 1] - linked.first_wait[i]);
             if (input.graphs.is_after_reading(linked.op[i])) indexed.after_reading.push_back(i);
+            if (i > 0 && input.graphs.is_after_exchange(kind(linked.op[i - 1]), kind(linked.op[i])))
+                indexed.after_exchange.push_back(i);
         }
     }
 }

@@ -31,7 +31,8 @@ struct IndexedProgram {
     const plan::Program* program = nullptr;
     std::vector<std::uint8_t> stream_of;  // by op id
     std::array<std::vector<StreamOp>, plan::kStreams> stream_ops;
-    std::vector<std::uint32_t> after_reading;  // ids of ops before which the host reads counts
+    std::vector<std::uint32_t> after_reading;   // ids of ops before which the host reads counts …
+    std::vector<std::uint32_t> after_exchange;  // … or waits for all that it has issued
 };
 
 class OpIndex {

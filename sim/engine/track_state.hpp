@@ -72,7 +72,8 @@ struct TrackState {
     std::int64_t slowdown = 0;  // permille, of its kernels while it communicates
     std::uint32_t issued = 0;   // by the host
     std::uint32_t ended = 0;
-    std::uint32_t readings = 0;  // of counts, that the host has done
+    std::uint32_t readings = 0;   // of counts, that the host has done
+    std::uint32_t exchanges = 0;  // for whose end it has waited
     Picoseconds host_clock = 0;
     std::array<Exchanging, kTransferStreams> exchanging;
     // The compute op in progress, for slow-down under communication.

@@ -214,6 +214,47 @@ TEST(CountReadings, LeaveTheDeviceWithoutWorkUntilTheNextLaunch) {
     EXPECT_LT(late("none"), 500'000);
 }
 
+// The earliest that an op starts of those behind an exchange, after all that was issued before has
+// ended, on any rank: of transfers that compute waits for.
+Picoseconds late_after_exchanges(const Sets& more) {
+    Sets sets = {set("layout.pipeline_parallel", 2), set("layout.micro_batch_size", 8),
+                 "training.overlap_pipeline_transfers=interleaved", "training.launch_us=0.5"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const trace::Trace trace = simulate(scenario(sets), profile(), {}, "").trace;
+    Picoseconds least = std::numeric_limits<Picoseconds>::max();
+    for (const trace::Track& track : trace.tracks) {
+        Picoseconds before = 0;
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            const auto is_exchange = [&](std::size_t op) {
+                return trace.op_of(track, op).kind == plan::OpKind::exchange;
+            };
+            const trace::Event event = track.events[i];
+            if (i > 0 && is_exchange(i - 1) && !is_exchange(i))
+                least = std::min(least, event.start - before);
+            before = std::max(before, event.end);
+        }
+    }
+    return least;
+}
+
+// Megatron's torch.cuda.synchronize(): nothing is launched until all has ended. A host that does
+// not wait is ahead, and so is one whose device computes meanwhile; a step as one graph has none.
+TEST(HostWaits, ForTransfersThatComputeWaitsForToo) {
+    const std::string waits = "training.host_waits_for_transfers=true";
+    EXPECT_GE(late_after_exchanges({waits}), 500'000);  // ps
+    EXPECT_LT(late_after_exchanges({}), 500'000);
+    const auto same = [&](Sets sets) {
+        sets.push_back(set("layout.pipeline_parallel", 2));
+        const double without = step_s(sets);
+        sets.push_back(waits);
+        return step_s(sets) == without;
+    };
+    EXPECT_FALSE(same({"training.overlap_pipeline_transfers=never"}));
+    EXPECT_TRUE(same({"training.overlap_pipeline_transfers=always"}));
+    EXPECT_TRUE(same({"training.overlap_pipeline_transfers=never",
+                      "training.cuda_graphs.scope=full_iteration"}));
+}
+
 // Of a host that takes no time; one rank computes one op after another.
 TEST(CudaGraphs, TakeAGapForEachNode) {
     const Sets instant = {"training.launch_us=0"};
