@@ -63,6 +63,8 @@ class Walk {
             bool own = false;  // a bucket of the use's keeps its parameters there
         };
         std::int32_t gathers_to = -1;         // resident
+        std::int32_t copies_from = -1;        // what a copy of a bucket's reads …
+        std::int32_t copies_to = -1;          // … and where it writes parameters
         std::vector<Read> reads;              // of a part's parameters
         std::vector<std::int32_t> gradients;  // residents where no bucket of the use's keeps them
         bool scatters = false;
@@ -85,9 +87,12 @@ class Walk {
             if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
                 sums_[use.bucket].insert(op.group);
         const std::int32_t parameters = place_of(use, block, Role::parameter);
+        if (use.position < 0) of.copies_from = place_of(use, block, Role::source);
         if (parameters >= 0 && parameters != bucket(use.bucket).parameters &&
             has(block, OpKind::all_gather) && bytes_of(block, Role::parameter_shard) > 0)
             of.gathers_to = parameters;
+        else if (of.copies_from >= 0)
+            of.copies_to = parameters;
         else if (use.position >= 0)
             of.reads = parameters_of(use, block);
         of.gradients = places_of(use, block, is_accumulator);
@@ -107,14 +112,23 @@ class Walk {
 
     void visit(const Step& step, const BlockUse& use, const OfUse& of) {
         if (of.gathers_to >= 0) gathered_[of.gathers_to] = use.bucket;
+        if (of.copies_to >= 0) copy(use, of);
         for (const OfUse::Read& read : of.reads)
             check_parameters(step, use, read);
         for (const std::int32_t gradients : of.gradients) {
             if (use.position >= 0)
                 fill(step, use, gradients);
             else if (of.scatters)
-                reduce(use, gradients);
+                reduce(use, of.copies_from >= 0 ? of.copies_from : gradients);
         }
+    }
+
+    void copy(const BlockUse& use, const OfUse& of) {
+        const auto found = gathered_.find(of.copies_from);
+        if (found == gathered_.end() || found->second != use.bucket)
+            fault("bucket " + std::to_string(use.bucket) + " is copied from " +
+                  resident(of.copies_from).name + ", which does not hold it");
+        gathered_[of.copies_to] = use.bucket;
     }
 
     // nullptr: the use is of no part.

@@ -186,13 +186,13 @@ TensorId add_tensor(Block& block, Tensor tensor) {
     return static_cast<TensorId>(block.tensors.size() - 1);
 }
 
-// On the stream of the reduction, so that compute does not wait.
+// On the stream of the reduction, unless told otherwise, so that compute does not wait.
 void add_op(Block& block, OpSpec spec, std::vector<TensorId> reads, TensorId written,
-            const char* label) {
+            const char* label, Stream stream = Stream::data_comm) {
     Op op;
     op.spec = std::move(spec);
     op.phase = Phase::backward;
-    op.stream = Stream::data_comm;
+    op.stream = stream;
     op.dtype = block.tensors[static_cast<std::size_t>(written)].dtype;
     op.reads = std::move(reads);
     op.writes = {written};
@@ -217,6 +217,16 @@ void sum_sources(const ProgramBuilder& builder, const Bucket& bucket, TensorId g
            "gradients by source");
 }
 
+// What a part has summed goes to where it is reduced.
+void copy_gradients(const ProgramBuilder& builder, const Bucket& bucket, TensorId gradients,
+                    Block& block) {
+    if (!builder.copies_gradients(bucket)) return;
+    const std::int64_t elements = builder.whole(bucket);
+    const TensorId made =
+        add_tensor(block, {"made", Role::source, builder.made_gradient_dtype(), {elements}});
+    add_op(block, Cast{elements}, {made}, gradients, "copied gradients", builder.copying_stream());
+}
+
 }  // namespace
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
@@ -234,6 +244,7 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     block.name = "reduce.bucket";
     const TensorId gradients = add_tensor(block, {"gradients", Role::gradient, dtype, {whole}});
     sum_sources(builder, bucket, gradients, block);
+    copy_gradients(builder, bucket, gradients, block);
     auto reduce = [&](OpKind kind, GroupKind group, Stream stream, std::int64_t elements,
                       const char* label) {
         block.ops.push_back(collective_op(block, kind, Phase::backward, stream, group, elements,

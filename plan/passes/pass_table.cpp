@@ -32,15 +32,19 @@ bool validates_later(const PlanInput& input) {
     return !statistics_of(input.scenario).empty();
 }
 
+DType made_gradient_dtype(const PlanInput& input) {
+    return plan::made_gradient_dtype(input.scenario, input.dims, input.sharding, input.of_experts);
+}
+
 PartBlocks derive_layer(const PlanInput& input, ForwardBlock layer, PartPlace place) {
     const bool early = input.scenario.training.framework.recompute_stops_early;
-    return {place, derive_backward(std::move(layer), input.dims.gradient_dtype,
+    return {place, derive_backward(std::move(layer), made_gradient_dtype(input),
                                    early ? Again::recompute_needed : Again::recompute_all)};
 }
 
 // A group's only layer is as one that is made again whole.
 PartBlocks derive_in_group(const PlanInput& input, ForwardBlock layer, PartPlace place) {
-    const DType dtype = input.dims.gradient_dtype;
+    const DType dtype = made_gradient_dtype(input);
     if (!is_grouped(place))
         return {place, derive_backward(std::move(layer), dtype, Again::recompute_all)};
     GroupPart part = group_part(layer, dtype, place);
@@ -161,7 +165,7 @@ std::vector<Pass> make_passes() {
          OverDerivation{[](const PlanInput&, PartPlace place) { return place == PartPlace::head; },
                         [](const PlanInput& input, ForwardBlock head, PartPlace place) {
                             return PartBlocks{
-                                place, head_in_chunks(std::move(head), input.dims.gradient_dtype,
+                                place, head_in_chunks(std::move(head), made_gradient_dtype(input),
                                                       input.scenario.training.loss_chunks)};
                         }}},
 
@@ -449,7 +453,7 @@ PartBlocks ChosenPasses::derive(const PlanInput& input, ForwardBlock forward,
     for (const Pass* pass : rows_)
         if (const auto* over = std::get_if<OverDerivation>(&pass->over))
             if (over->of(input, place)) return over->run(input, std::move(forward), place);
-    return {place, derive_backward(std::move(forward), input.dims.gradient_dtype, Again::nothing)};
+    return {place, derive_backward(std::move(forward), made_gradient_dtype(input), Again::nothing)};
 }
 
 }  // namespace orrery::plan

@@ -110,6 +110,17 @@ struct Sharding {
 };
 Sharding sharding_of(const Scenario& scenario);
 
+// What parts sum gradients in, where buckets copy them before they are reduced: what they compute
+// in, unless a part has gradients that are not copied.
+DType made_gradient_dtype(const Scenario& scenario, const Dims& dims, Sharding sharding,
+                          Sharding of_experts);
+
+// Slots that what is sharded passes through, in turn, and behind them as many for the other buckets
+// of parts, if any. Where nothing is copied between, gathered is parameters and reduced gradients.
+struct ShardRings {
+    std::vector<std::int32_t> gathered, parameters, gradients, reduced;
+};
+
 struct ProgramBuilder {
     const Scenario& scenario;
     const Dims& dims;
@@ -125,6 +136,7 @@ struct ProgramBuilder {
     std::int64_t quantized_bytes = 0;     // of all parts
     std::vector<std::int64_t> eight_bit;  // parameters by bucket that are held in eight bits
     std::vector<Statistic> statistics;    // of gradients, where steps are validated later
+    ShardRings rings = {};
 
     bool holds(std::int32_t stage) const {
         return placement.rank_of(stage) == program.pipeline_rank;
@@ -145,6 +157,27 @@ struct ProgramBuilder {
         return sharding.parameters && !scenario.layout.reshard_after_forward;
     }
     DType gradient_dtype() const { return dims.gradient_dtype; }
+    DType made_gradient_dtype() const {
+        const bool shared = mesh.group_size(GroupKind::expert_shard) > 1;
+        return plan::made_gradient_dtype(scenario, dims, sharding, shared ? sharding : Sharding{});
+    }
+    ShardedBuffers buffers() const { return scenario.training.framework.sharded_buffers; }
+    // Whether what is gathered is copied to where parts read it.
+    bool copies_gathered() const {
+        return sharding.parameters &&
+               (buffers() == ShardedBuffers::copied || buffers() == ShardedBuffers::bucketed);
+    }
+    // Whether a bucket's gradients are copied to where they are reduced; those that are summed by
+    // source are by that sum.
+    bool copies_gradients(const Bucket& bucket) const {
+        return sharding_of(bucket).gradients && buffers() != ShardedBuffers::in_place &&
+               sources(bucket) == 1;
+    }
+    // Of these copies: beside compute, where gathers and reductions run.
+    Stream copying_stream() const {
+        return buffers() == ShardedBuffers::bucketed && sharding.parameters ? Stream::data_comm
+                                                                            : Stream::compute;
+    }
     // Steps under way have each a copy of what they read and sum (layout.staleness).
     std::int32_t turns() const { return static_cast<std::int32_t>(scenario.layout.staleness) + 1; }
     // Where states are stepped: beside compute, where that does not wait for it. The compute stream

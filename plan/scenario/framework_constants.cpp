@@ -48,6 +48,11 @@ Keys<Framework> kernels_and_types() {
             "permute_kernel",
             "Tokens' rows are copied by expert, and summed, by a kernel each, by the indexing "
             "operations of PyTorch, or, where experts have a capacity, by products with masks"),
+        choice<&Framework::sharded_buffers>(
+            "sharded_buffers",
+            "ZeRO-2 and 3: parameters are gathered, and gradients reduced, where they lie; or "
+            "gradients are joined before; or parameters copied out, too; or both, under ZeRO-3 "
+            "beside compute"),
         choice<&Framework::count_readings>(
             "count_readings",
             "The host waits to read how many rows came to experts: never, once a forward pass, "

@@ -64,6 +64,10 @@ enum class GatheredInputs : std::uint8_t { again, kept };
 enum class ExpertProducts : std::uint8_t { grouped, one_by_one };
 enum class ExpertBiases : std::uint8_t { kernels, split };
 enum class PermuteKernel : std::uint8_t { fused, indexed, masked };
+// in_place: shards are gathered where they are used, and gradients summed where they are reduced.
+// flat: the gradients of a part are joined before they are reduced. copied: what was gathered is
+// copied out, too, before its use. bucketed: both, beside compute under ZeRO-3.
+enum class ShardedBuffers : std::uint8_t { in_place, flat, copied, bucketed };
 enum class CountReadings : std::uint8_t { none, each_pass, each_product, each_mask };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
@@ -521,6 +525,9 @@ struct Framework {
     // operations, whose scatters add by atomics. masked: where experts have a capacity, products of
     // each sequence's tokens by masks that say whose row goes where.
     PermuteKernel permute_kernel = PermuteKernel::fused;
+    // What is copied between the buffers that ranks gather into, or reduce from, and the tensors of
+    // parts, where parameters or gradients are sharded.
+    ShardedBuffers sharded_buffers = ShardedBuffers::in_place;
     // When the host waits for the device to read how many rows came to experts, which sizes what it
     // launches next: never (kernels read it themselves), once a forward pass, or before each
     // exchange and product, of which it then launches one for each expert. each_mask: once a

@@ -101,6 +101,11 @@ struct Spelling<PermuteKernel> {
     static constexpr std::array<std::string_view, 3> names = {"fused", "indexed", "masked"};
 };
 template <>
+struct Spelling<ShardedBuffers> {
+    static constexpr std::array<std::string_view, 4> names = {"in_place", "flat", "copied",
+                                                              "bucketed"};
+};
+template <>
 struct Spelling<CountReadings> {
     static constexpr std::array<std::string_view, 4> names = {"none", "each_pass", "each_product",
                                                               "each_mask"};
