@@ -34,6 +34,29 @@ TEST(Bitwise, NorDoShardsOfGradientsAndParameters) {
     }
 }
 
+// What is copied is the same numbers.
+TEST(Bitwise, NorDoCopiesInAndOutOfBuffers) {
+    RunOptions few;
+    few.steps = 3;
+    const Sets layouts[] = {
+        {"layout.data_parallel=2", "layout.zero_stage=2"},
+        {"layout.data_parallel=2", "layout.zero_stage=3", "training.zero_prefetch=0"},
+        {"layout.data_parallel=2", "layout.zero_stage=3", "layout.reshard_after_forward=false",
+         "model.tie_word_embeddings=true"},
+        {"layout.data_parallel=4", "layout.zero_stage=3", "layout.zero_group_size=2",
+         "layout.tensor_parallel=2", "layout.sequence_parallel=true"},
+        {"layout.data_parallel=2", "layout.zero_stage=3", "layout.pipeline_parallel=2",
+         "layout.virtual_pipeline=2", "layout.schedule=zb-v", "layout.recompute=full"}};
+    for (const Sets& in_place : layouts) {
+        const Trained expected = train_sets(in_place, few, kLlama);
+        for (const char* buffers : {"flat", "copied", "bucketed"}) {
+            Sets copied = in_place;
+            copied.push_back(std::string("training.sharded_buffers=") + buffers);
+            expect_same_bits(train_sets(copied, few, kLlama), expected);
+        }
+    }
+}
+
 TEST(Bitwise, PipelinesComputeWhatOneRankDoes) {
     const Trained one = train_sets({});
     for (const Sets& sets : {Sets{"layout.pipeline_parallel=2"}, Sets{"layout.pipeline_parallel=4"},
@@ -298,6 +321,10 @@ const NamedLayout kDelayed[] = {
     layout("zero3_recomputed",
            {"data_parallel=2", "zero_stage=3", "recompute=every_k", "recompute_every=2"}),
     layout("zero2_tensor", {"data_parallel=2", "tensor_parallel=2", "zero_stage=2"}),
+    layout("zero3_copied", {"data_parallel=2", "zero_stage=3", "training.sharded_buffers=copied"}),
+    layout("zero3_bucketed", {"data_parallel=2", "zero_stage=3", "recompute=full",
+                              "training.sharded_buffers=bucketed"}),
+    layout("zero2_flat", {"data_parallel=2", "zero_stage=2", "training.sharded_buffers=flat"}),
     layout("zb_h1_sequence", {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2",
                               "schedule=zb-h1"}),
     layout("dualpipe_v", {"pipeline_parallel=2", "virtual_pipeline=2", "schedule=dualpipe-v"}),
