@@ -21,7 +21,9 @@ struct Sharded {
     Scenario scenario = small_llama();
     Plan plan;
 
-    explicit Sharded(int stage, bool reshard = true) {
+    explicit Sharded(int stage, bool reshard = true,
+                     ShardedBuffers buffers = ShardedBuffers::in_place) {
+        scenario.training.framework.sharded_buffers = buffers;
         set_data(scenario, 4);
         set_micro_batches(scenario, 2);
         scenario.layout.zero_stage = stage;
@@ -67,6 +69,25 @@ TEST(ShardingFaults, AreNoneInABuiltPlan) {
     for (int stage : {1, 2, 3})
         EXPECT_THAT(Sharded(stage).faults(), testing::IsEmpty());
     EXPECT_THAT(Sharded(3, false).faults(), testing::IsEmpty());
+    for (const ShardedBuffers buffers :
+         {ShardedBuffers::flat, ShardedBuffers::copied, ShardedBuffers::bucketed}) {
+        for (int stage : {1, 2, 3})
+            EXPECT_THAT(Sharded(stage, true, buffers).faults(), testing::IsEmpty());
+        EXPECT_THAT(Sharded(3, false, buffers).faults(), testing::IsEmpty());
+    }
+}
+
+// A gather fills the slot that is copied from, a copy the one that the part reads.
+TEST(ShardingFaults, ReportCopiesOfOtherBuckets) {
+    Sharded s(3, true, ShardedBuffers::copied);
+    s.erase("forward 0", "copy.bucket", 2);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("layer.forward uses bucket")));
+    s = Sharded(3, true, ShardedBuffers::copied);
+    s.erase("forward 0", "gather.bucket", 2);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("is copied from gathered parameter ring 0, which")));
+    s = Sharded(2, true, ShardedBuffers::flat);
+    s.erase("backward 0", "reduce.bucket", 0);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("overwrites the gradients of bucket 0")));
 }
 
 // Every gather of every action, one at a time; but of a backward pass the first two, which with 7
