@@ -74,8 +74,9 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
         communicate(call);
     } else if (bound.op->stream != plan::Stream::compute &&
                bound.op->stream != plan::Stream::server) {
-        ORRERY_CHECK(bound.op->is<plan::Add>() || bound.op->is<plan::SumSources>(),
-                     "what runs beside communication is a sum");
+        ORRERY_CHECK(bound.op->is<plan::Add>() || bound.op->is<plan::SumSources>() ||
+                         bound.op->is<plan::Cast>(),
+                     "what runs beside communication is a sum or a copy");
         compute(call);
     } else {
         compute(call);
