@@ -105,6 +105,7 @@ class StageBinder {
     // Where the block that has all of the role keeps it.
     Slot within(Frame frame, std::int32_t piece, std::int64_t base, std::int32_t holder,
                 const Tensor& tensor) const {
+        if (builder_.slots == Slots::without_offsets) return {frame, -1, piece};
         const Block& block = builder_.blocks.block(holder);
         std::int64_t offset = base;
         for (const Tensor& other : block.tensors) {
@@ -183,8 +184,10 @@ class UseBinder {
     explicit UseBinder(ProgramBuilder& builder)
         : builder_(builder),
           program_(builder.program),
-          scalars_(scalar_offsets(builder.blocks.blocks(), builder.program)),
+          offsets_(builder.slots == Slots::with_offsets),
           touched_(builder.blocks.blocks().size()) {
+        if (!offsets_) return;
+        scalars_ = scalar_offsets(builder.blocks.blocks(), builder.program);
         for (std::int32_t b = 0; b < static_cast<std::int32_t>(program_.buckets.size()); ++b)
             add_entries(b);
     }
@@ -251,9 +254,9 @@ class UseBinder {
             case Role::gradient_shard:
                 return in_shards(use, tensor, builder_.state_of(use, id));
             case Role::optimizer:
-                return slot_in(builder_.state_of(use, id), states_before(block, id));
+                return slot_in(builder_.state_of(use, id), offsets_ ? states_before(block, id) : 0);
             case Role::scalar:
-                return slot_in(program_.scalars, scalars_.at(tensor.name));
+                return slot_in(program_.scalars, offsets_ ? scalars_.at(tensor.name) : 0);
             case Role::scratch:
                 return {};
             case Role::source:
@@ -280,6 +283,7 @@ class UseBinder {
     // Blocks of parts name their parameters; what a pass does to a bucket names all of it, and in
     // memory of a ring the shard that comes of it.
     Slot in_bucket(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
+        if (use.position >= 0 && !offsets_) return slot_in(resident);
         if (use.position >= 0) {
             const auto& entries = entries_.at({builder_.bucket_of(use, tensor), use.position});
             const auto entry = entries.find(tensor.name);
@@ -300,6 +304,7 @@ class UseBinder {
     // Behind what is reduced: parameters in the order of the bucket, of each what the rows of every
     // rank add. What a pass does to the bucket names them in that order.
     Slot by_source(const BlockUse& use, const Block& block, TensorId id) const {
+        if (!offsets_) return slot_in(builder_.state_of(use, id));
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
         const std::int32_t number =
             use.position >= 0 ? builder_.bucket_of(use, tensor) : use.bucket;
@@ -333,6 +338,8 @@ class UseBinder {
 
     ProgramBuilder& builder_;
     Program& program_;
+    bool offsets_;
+    // Of plans whose slots have offsets:
     std::map<std::string, std::int64_t> scalars_;
     // By bucket and position, of each by name.
     std::map<std::pair<std::int32_t, std::int32_t>, std::map<std::string, Entry>> entries_;

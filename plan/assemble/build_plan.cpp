@@ -103,7 +103,7 @@ Plan assemble_plan(const Scenario& scenario) {
     return assemble_plan(scenario, parts);
 }
 
-Plan assemble_plan(const Scenario& scenario, PlanParts& parts) {
+Plan assemble_plan(const Scenario& scenario, PlanParts& parts, Slots slots) {
     const Layout& layout = scenario.layout;
     Plan plan;
     plan.mesh = {layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
@@ -146,6 +146,7 @@ Plan assemble_plan(const Scenario& scenario, PlanParts& parts) {
                                blocks,
                                passes,
                                input.sharding,
+                               slots,
                                {},
                                {},
                                {},

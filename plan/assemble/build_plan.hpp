@@ -15,7 +15,7 @@ Plan build_plan(const Scenario& scenario);
 // many small plans apart (sim/search).
 Plan assemble_plan(const Scenario& scenario);
 // The same of one plan after another whose parts may be alike.
-Plan assemble_plan(const Scenario& scenario, PlanParts& parts);
+Plan assemble_plan(const Scenario& scenario, PlanParts& parts, Slots slots = Slots::with_offsets);
 // Both, of a plan that was assembled for the scenario.
 void complete_plan(Plan& plan, const Scenario& scenario);
 

@@ -22,6 +22,10 @@ struct Interval {
 
 // In the order in which they begin; of those that begin together the first tensor first.
 std::vector<Interval> scratch_intervals(const Block& block) {
+    // As in most blocks of a collective or of the optimizer.
+    if (std::none_of(block.tensors.begin(), block.tensors.end(),
+                     [](const Tensor& tensor) { return tensor.role == Role::scratch; }))
+        return {};
     std::vector<std::int32_t> place(block.tensors.size(), -1);  // among the intervals
     std::vector<Interval> intervals;
     const auto touch = [&](TensorId id, std::size_t op) {

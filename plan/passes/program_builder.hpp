@@ -121,6 +121,10 @@ struct ShardRings {
     std::vector<std::int32_t> gathered, parameters, gradients, reduced;
 };
 
+// What the slots of a plan say: where in its frame each tensor lies, too, or only in which frame
+// and which piece of it, which is all that an order of ops and a price need.
+enum class Slots : std::uint8_t { with_offsets, without_offsets };
+
 struct ProgramBuilder {
     const Scenario& scenario;
     const Dims& dims;
@@ -129,6 +133,7 @@ struct ProgramBuilder {
     BlockLibrary& blocks;
     const ChosenPasses& passes;
     Sharding sharding;
+    Slots slots;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
     std::vector<StageAreas> areas;                  // by chunk

@@ -42,6 +42,28 @@ TEST(PlanParts, OfAnotherPlanMakeTheSamePlan) {
                 }
 }
 
+// Where tensors lie in their frames is all that it lacks.
+TEST(PlanParts, OfAPlanWithoutOffsetsMakeTheSamePlanButForThese) {
+    const auto cleared = [](Plan plan) {
+        for (Program& program : plan.programs)
+            for (Procedure& procedure : program.procedures)
+                for (BlockUse& use : procedure.uses)
+                    for (Slot& slot : use.slots)
+                        slot.offset = 0;
+        return plan;
+    };
+    for (const char* schedule : {"1f1b", "zb-h1"})
+        for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::every_k})
+            for (const int zero_stage : {0, 3}) {
+                const Scenario scenario = staged(schedule, recompute, zero_stage, 4);
+                PlanParts parts;
+                const Plan without = assemble_plan(scenario, parts, Slots::without_offsets);
+                EXPECT_FALSE(without == assemble_plan(scenario));
+                EXPECT_TRUE(without == cleared(assemble_plan(scenario)))
+                    << schedule << ", ZeRO " << zero_stage;
+            }
+}
+
 TEST(PlanParts, AreLikeThoseOfScenariosThatShareStatesOutInAnotherWay) {
     const auto of = [](int zero_stage, std::int64_t layers) {
         return staged("1f1b", Recompute::none, zero_stage, layers);
