@@ -18,13 +18,6 @@
 namespace orrery::sim {
 namespace {
 
-std::vector<std::int64_t> key_of(const Classes::Member& member, std::size_t kind) {
-    std::vector<std::int64_t> key = {static_cast<std::int64_t>(kind)};
-    for (const GroupShape& shape : member.shapes)
-        append_key(shape, key);
-    return key;
-}
-
 constexpr double kLongest_s = 1e3;  // of one op
 
 // The clock of a step holds 106 days (time.hpp). An op that takes an hour is a slip in a bandwidth,
@@ -317,7 +310,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     for (std::size_t kind = 0; kind <= cluster.kind_of_device(plan.mesh.ranks() - 1); ++kind) {
         const Profile& of_kind = profile.of_kind(kind);
         kernels.emplace_back(of_kind, framework, ranks_of_node(plan.mesh, cluster), machines,
-                             scenario.training.sequence_length / scenario.layout.context_parallel);
+                             scenario.training.sequence_length / scenario.layout.context_parallel,
+                             parts == nullptr ? nullptr : &parts->ratios);
         if (parts == nullptr) tables_of_kinds.push_back(collectives_of(of_kind, plan.mesh));
     }
     std::optional<MixedNetwork> made;
@@ -357,7 +351,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
         machine.repetitions = 1;
         machine.following = 0;
     }
-    machine.input.linked = plan::link_all(plan, machine.repetitions);
+    machine.input.linked =
+        parts != nullptr ? parts->linked : plan::link_all(plan, machine.repetitions);
     machine.input.groups = machine.classes.groups;
     machine.input.launch = launch_times(framework);
     machine.input.launch_queue = framework.launch_queue;
@@ -377,10 +372,10 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     };
     std::vector<trace::OpName> ops;
     if (costs != nullptr) ops = trace::describe_plan(plan, machine.input.linked).ops;
-    std::map<std::vector<std::int64_t>, const PriceTable*> tables;
+    std::map<std::pair<std::int32_t, std::size_t>, const PriceTable*> tables;
     for (const Classes::Member& member : machine.classes.members) {
         const std::size_t kind = cluster.kind_of_device(member.rank);
-        const PriceTable*& table = tables[key_of(member, kind)];
+        const PriceTable*& table = tables[{member.alike, kind}];
         if (table == nullptr) {
             const auto alike =
                 std::find_if(machine.tables.begin(), machine.tables.end(),

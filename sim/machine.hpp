@@ -17,6 +17,7 @@
 namespace orrery::sim {
 
 class MixedNetwork;
+class NeighbourRatios;
 
 // Prices by op number, of one track.
 struct PriceTable {
@@ -58,6 +59,8 @@ struct MachineParts {
     const plan::Cluster& cluster;  // drawn (drawn_cluster)
     const MixedNetwork& network;
     const Classes& classes;  // of its ranks, folded
+    const std::vector<plan::LinkedProgram>& linked;
+    NeighbourRatios& ratios;  // of the profile's products
 };
 
 // `plan` must outlive the machine. With `costs` ops take what was measured

@@ -51,6 +51,19 @@ double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShap
     return 1.0 + excess_sum / weight_sum;
 }
 
+double NeighbourRatios::of(const GemmCurve& curve, const GemmShape& shape) {
+    const Key key{&curve, shape.m, shape.n, shape.k,
+                  shape.product ? static_cast<int>(*shape.product) : -1};
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = ratios_.find(key); found != ratios_.end()) return found->second;
+    }
+    const double ratio = neighbour_ratio(curve.neighbours, shape);
+    const std::lock_guard lock(mutex_);
+    ratios_.emplace(key, ratio);
+    return ratio;
+}
+
 double octaves_outside(const GemmCurve& curve, const GemmShape& shape) {
     return octaves_outside(curve.m, shape.m) + octaves_outside(curve.n, shape.n) +
            octaves_outside(curve.k, shape.k);
@@ -61,9 +74,11 @@ double gemm_work_seconds(const GemmCurve& curve, const GemmShape& shape, double 
            gemm_bytes(shape, element_bytes) / (curve.bandwidth_GBps * 1e9);
 }
 
-double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes) {
-    return curve.t0_us * 1e-6 + gemm_work_seconds(curve, shape, element_bytes) *
-                                    neighbour_ratio(curve.neighbours, shape);
+double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes,
+                    NeighbourRatios* known) {
+    const double ratio =
+        known != nullptr ? known->of(curve, shape) : neighbour_ratio(curve.neighbours, shape);
+    return curve.t0_us * 1e-6 + gemm_work_seconds(curve, shape, element_bytes) * ratio;
 }
 
 }  // namespace orrery::sim

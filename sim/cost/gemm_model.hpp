@@ -2,6 +2,9 @@
 // this file, so that a residual is a residual of the very formula that prices.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "sim/cost/profile.hpp"
@@ -29,6 +32,20 @@ double gemm_bytes(const GemmShape& shape, double element_bytes);
 // say nothing of it: operands that lie otherwise are read otherwise. 1 without points.
 double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShape& shape);
 
+// The same of the points of curves that outlive it, once for each shape: what plans of one model
+// multiply they multiply again and again. Threads may share it.
+class NeighbourRatios {
+  public:
+    double of(const GemmCurve& curve, const GemmShape& shape);
+
+  private:
+    // A curve, the shape's sizes, and what lies how.
+    using Key = std::tuple<const GemmCurve*, double, double, double, int>;
+
+    std::mutex mutex_;
+    std::map<Key, double> ratios_;
+};
+
 // Octaves by which the shape lies outside the curve's fitted spans, summed over the three
 // dimensions; 0 for a curve without spans.
 double octaves_outside(const GemmCurve& curve, const GemmShape& shape);
@@ -38,6 +55,7 @@ double gemm_work_seconds(const GemmCurve& curve, const GemmShape& shape, double 
 
 // t0 + work × neighbour ratio. The ratio leaves t0 alone: times of a few microseconds would
 // otherwise fall where the ratio falls, though the work grows.
-double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes);
+double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes,
+                    NeighbourRatios* known = nullptr);
 
 }  // namespace orrery::sim

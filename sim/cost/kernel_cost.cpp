@@ -93,8 +93,10 @@ std::string_view name(CostFamily family) {
 }
 
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
-                       std::int64_t ranks_of_machine, std::int64_t machines, std::int64_t sequence)
+                       std::int64_t ranks_of_machine, std::int64_t machines, std::int64_t sequence,
+                       NeighbourRatios* ratios)
     : profile_(profile),
+      ratios_(ratios),
       attention_factor_(framework.attention_factor),
       composed_loss_(framework.loss_kernel == plan::LossKernel::composed),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
@@ -142,7 +144,7 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op,
     const GemmShape shape{to_double(gemm.m), to_double(gemm.n), to_double(gemm.k), gemm.product};
     Price price;
     price.family = CostFamily::gemm;
-    price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype));
+    price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype), ratios_);
     price.relative_sd =
         curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
     if (!plan::is_eight_bit(op.dtype)) return price;
@@ -190,13 +192,13 @@ Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& o
     if (one_by_one_ || profile_.expert_by_expert) {
         const GemmShape of_one{weights ? to_double(grouped.m) : rows / experts, shape.n,
                                weights ? shape.k : to_double(grouped.k), grouped.product};
-        const double seconds = gemm_seconds(curve, of_one, bytes);
+        const double seconds = gemm_seconds(curve, of_one, bytes, ratios_);
         price.seconds = experts * (t0 + (seconds - t0) / rate);
         price.relative_sd =
             curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, of_one));
         return price;
     }
-    const double product = (gemm_seconds(curve, shape, bytes) - t0) / rate;
+    const double product = (gemm_seconds(curve, shape, bytes, ratios_) - t0) / rate;
     price.seconds = t0 + std::max(product + others * bytes / (curve.bandwidth_GBps * 1e9),
                                   matrices / bandwidth);
     price.relative_sd = std::max(kGroupedSd, curve.relative_sd) *
@@ -577,7 +579,8 @@ Price KernelCost::price_masked_rows(const plan::Op& op) const {
     const double products = rows.copies && !rows.has_weights ? 2 : 1;
     Price price;
     price.family = CostFamily::batched_gemm;
-    price.seconds = sequences * products * gemm_seconds(curve, shape, element_bytes(op.dtype));
+    price.seconds =
+        sequences * products * gemm_seconds(curve, shape, element_bytes(op.dtype), ratios_);
     price.relative_sd = curve.relative_sd;
     return price;
 }

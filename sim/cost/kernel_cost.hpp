@@ -37,14 +37,18 @@ struct Price {
 // TEGroupedMLP do; 1 for any other op.
 std::int64_t launches_by_expert(const plan::Op& op, const plan::Fp8& fp8);
 
+class NeighbourRatios;  // sim/cost/gemm_model.hpp
+
 class KernelCost {
   public:
     // Of kernels that take the profile's times × the stack's factors, where so many ranks of a
     // machine are busy, and so many machines wait for each other. `profile` must outlive the
     // object.
-    // `sequence`: tokens that a rank has of one, which masks of rows are of.
+    // `sequence`: tokens that a rank has of one, which masks of rows are of. `ratios`: those of the
+    // profile's products that are known, to be added to; or null.
     KernelCost(const Profile& profile, const plan::Framework& framework,
-               std::int64_t ranks_of_machine, std::int64_t machines = 1, std::int64_t sequence = 1);
+               std::int64_t ranks_of_machine, std::int64_t machines = 1, std::int64_t sequence = 1,
+               NeighbourRatios* ratios = nullptr);
     explicit KernelCost(const Profile& profile) : KernelCost(profile, {}, 1) {}
 
     // `op` is one of `block` and no communication (checked). `load`: of rows that come to experts
@@ -79,6 +83,7 @@ class KernelCost {
                          double load) const;
 
     const Profile& profile_;
+    NeighbourRatios* ratios_;
     double attention_factor_;
     bool composed_loss_;
     bool composed_norms_;

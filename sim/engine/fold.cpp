@@ -223,16 +223,20 @@ Classes Refinement::result() const {
         member.rank = rank;
         ++member.represents;
     }
+    Numbering shapes;
+    std::vector<std::int64_t> alike;  // by kind
     std::map<std::vector<std::int64_t>, std::int32_t> numbers;
     // By kind and group, where a representative is in it: most are in the group of another, too.
     std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int64_t>> met;
     for (auto& member : classes.members) {
         member.groups.fill(-1);
+        alike.clear();
         for (std::size_t k = 0; k < groups_.size(); ++k) {
             const auto kind = static_cast<std::size_t>(kinds_[k]);
             const auto group =
                 static_cast<std::size_t>(groups_[k].of_rank[static_cast<std::size_t>(member.rank)]);
             member.shapes[kind] = groups_[k].shapes[group];
+            alike.push_back(groups_[k].alike[group]);
             std::vector<std::int64_t>& meet = met[{k, group}];
             if (meet.empty()) meeting(groups_[k].members[group], meet);
             if (meet.size() < 2) continue;
@@ -243,6 +247,7 @@ Classes Refinement::result() const {
             if (fresh) classes.groups.emplace_back(meet.begin(), meet.end());
             member.groups[kind] = it->second;
         }
+        member.alike = shapes.number(alike);
         for (std::int64_t p = 0; p < mesh_.pipeline; ++p) {
             const Rank peer = mesh_.pipeline_peer(member.rank, p);
             member.pipeline_peers.push_back(class_of(peer));

@@ -20,8 +20,10 @@ struct Classes {
     struct Member {
         plan::Rank rank = 0;          // the representative
         std::int64_t represents = 1;  // ranks of the class
-        // Shape of its group of each kind, for pricing.
+        // Shape of its group of each kind, for pricing; and a number that members share whose
+        // groups are all of the same shapes.
         std::array<GroupShape, plan::kGroupKinds> shapes{};
+        std::int32_t alike = 0;
         // Index into groups, −1 where it would meet no other class.
         std::array<std::int32_t, plan::kGroupKinds> groups{};
         std::vector<std::int32_t> pipeline_peers;  // class by pipeline rank

@@ -35,9 +35,10 @@ Copies copies_of_experts(const Places& places, const Layout& layout) {
 // The communication of ranks that hold the same parameters.
 class DataExchange {
   public:
-    DataExchange(const Network& network, Copies copies, const plan::Scenario& scenario,
+    DataExchange(const NodeCosts& of, Copies copies, const plan::Scenario& scenario,
                  double slowdown)
-        : network_(network),
+        : network_(of.network),
+          collectives_(of.collectives),
           copies_(copies),
           sharding_(copies.sharing > 1 ? plan::sharding_of(scenario) : plan::Sharding{}),
           slowdown_(slowdown) {}
@@ -76,10 +77,13 @@ class DataExchange {
   private:
     double collective(OpKind kind, double bytes, const GroupShape& shape) const {
         if (bytes <= 0 || shape.ranks == 1) return 0;
-        return network_.collective(kind, static_cast<std::int64_t>(bytes), shape).seconds;
+        const auto whole = static_cast<std::int64_t>(bytes);
+        return collectives_.get({&shape, kind, whole},
+                                [&] { return network_.collective(kind, whole, shape).seconds; });
     }
 
     const Network& network_;
+    Collectives& collectives_;
     Copies copies_;
     plan::Sharding sharding_;
     double slowdown_;
@@ -121,10 +125,10 @@ class Estimate {
           places_(parts.places) {
         for (const NodeCosts& of : nodes_) {
             exchanges_.emplace_back(
-                of.network, copies_of(parts.places, scenario.layout), scenario,
+                of, copies_of(parts.places, scenario.layout), scenario,
                 (of.profile.overlap.compute_slowdown.value - 1) * framework_.overlap_factor);
-            of_experts_.emplace_back(of.network, copies_of_experts(parts.places, scenario.layout),
-                                     scenario, 0);
+            of_experts_.emplace_back(of, copies_of_experts(parts.places, scenario.layout), scenario,
+                                     0);
         }
         if (layout_.shares_vocabulary())
             for (const NodeCosts& of : nodes_)
@@ -187,6 +191,7 @@ class Estimate {
   private:
     // By pipeline rank, the kind of its nodes on which a layer takes longest.
     void find_nodes() {
+        if (nodes_.size() == 1) return node_of_.assign(skeleton_.ranks(), 0);
         const auto of_layer = [&](std::size_t kind) {
             const UnitCosts& unit = nodes_[kind].unit;
             double busy = 0;

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/search/layout_pricer.hpp"
+#include "sim/search/made.hpp"
 #include "sim/search/schedule_skeleton.hpp"
 #include "sim/search/stage_costs.hpp"
 
@@ -22,12 +24,31 @@ struct Places {
     Hop next;
 };
 
+// What collectives of data-parallel ranks take on nodes of one kind. Layouts that differ in their
+// schedule ask for the same.
+struct Collective {
+    const GroupShape* shape = nullptr;  // of the pricer's Places
+    plan::OpKind kind = plan::OpKind::all_reduce;
+    std::int64_t bytes = 0;
+    bool operator==(const Collective&) const = default;
+
+    struct Hash {
+        std::size_t operator()(const Collective& of) const {
+            return mixed(mixed(std::hash<const GroupShape*>()(of.shape),
+                               static_cast<std::uint64_t>(of.kind)),
+                         static_cast<std::uint64_t>(of.bytes));
+        }
+    };
+};
+using Collectives = Made<Collective, double, Collective::Hash>;
+
 // Nodes of one kind, and what stages cost on them.
 struct NodeCosts {
     const plan::Cluster& nodes;
     const Profile& profile;
     const Network& network;  // as if all nodes were of the kind
-    const UnitCosts& unit;   // without an error
+    Collectives& collectives;
+    const UnitCosts& unit;  // without an error
 };
 
 struct EstimateParts {

@@ -115,6 +115,7 @@ struct Nodes {
     plan::Cluster cluster;
     const Profile& profile;
     Network network;
+    std::unique_ptr<Collectives> collectives;
 };
 
 struct LayoutPricer::Memo {
@@ -122,7 +123,8 @@ struct LayoutPricer::Memo {
         for (std::size_t kind = 0; kind < scenario.cluster.node_kinds(); ++kind) {
             const plan::Cluster alike = scenario.cluster.all_of_kind(kind);
             const Profile& of_kind = profile.of_kind(kind);
-            nodes.push_back({alike, of_kind, Network(alike, table_of(of_kind))});
+            nodes.push_back({alike, of_kind, Network(alike, table_of(of_kind)),
+                             std::make_unique<Collectives>()});
             unit_clusters.push_back(alike);
             unit_clusters.back().nodes = nodes_of_units;
             machines.push_back(std::make_unique<UnitMachines>(unit_clusters.back(), of_kind,
@@ -188,7 +190,8 @@ LayoutPricer::Parts LayoutPricer::parts_of(const plan::Scenario& valid) const {
         });
         parts.error = costs.error;
         if (!parts.error.empty()) return parts;
-        parts.nodes.push_back({alike.cluster, alike.profile, alike.network, costs});
+        parts.nodes.push_back(
+            {alike.cluster, alike.profile, alike.network, *alike.collectives, costs});
     }
     const std::int64_t pipeline = layout.pipeline_parallel;
     const std::int64_t walked = ScheduleSkeleton::walked(layout.micro_batches(), pipeline);

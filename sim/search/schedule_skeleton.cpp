@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "plan/check.hpp"
 #include "plan/schedule/exchanges.hpp"
@@ -24,6 +25,12 @@ constexpr auto kForward = static_cast<std::size_t>(ActionKind::forward);
 constexpr auto kBackward = static_cast<std::size_t>(ActionKind::backward);
 constexpr auto kInput = static_cast<std::size_t>(ActionKind::backward_input);
 constexpr auto kWeight = static_cast<std::size_t>(ActionKind::backward_weight);
+
+bool has_halves(const std::vector<Action>& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& action) {
+        return action.kind == ActionKind::backward_input;
+    });
+}
 
 double extrapolated(double more, double fewer, double beyond) {
     return more + beyond * (more - fewer);
@@ -138,8 +145,8 @@ ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::S
     : ScheduleSkeleton([&kind](const plan::ScheduleShape& of) { return kind.schedule(of); },
                        shape) {}
 
-ScheduleSkeleton::ScheduleSkeleton(Order order, const plan::ScheduleShape& shape)
-    : order_(std::move(order)), more_(shape), fewer_(shape), walks_(std::make_unique<Walks>()) {
+ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape)
+    : more_(shape), fewer_(shape), walks_(std::make_unique<Walks>()) {
     const auto pipeline = static_cast<std::int64_t>(shape.pipeline);
     has_fewer_ = shape.micro_batches > kMore * pipeline;
     if (has_fewer_) {
@@ -148,7 +155,7 @@ ScheduleSkeleton::ScheduleSkeleton(Order order, const plan::ScheduleShape& shape
         more_than_fewer_ = more_.micro_batches - fewer_.micro_batches;
     }
     micro_batches_ = more_.micro_batches;
-    const plan::Schedule schedule = order_(more_);
+    const plan::Schedule& schedule = walks_->of_more = order(more_);
     stages_.resize(static_cast<std::size_t>(shape.pipeline));
     for (std::int32_t stage = 0; stage < schedule.placement.stages(); ++stage) {
         rank_of_.push_back(schedule.placement.rank_of(stage));
@@ -162,14 +169,15 @@ ScheduleSkeleton::ScheduleSkeleton(Order order, const plan::ScheduleShape& shape
         ends_with_.push_back(plan::makes_input_gradient(row.back().kind) ? row.back().stage : -1);
     }
     fullest_ = fullest_of(schedule);
-    if (has_fewer_) fullest_of_fewer_ = fullest_of(order_(fewer_));
+    if (has_fewer_) fullest_of_fewer_ = fullest_of(walks_->of_fewer = order(fewer_));
     part_moments();
 }
 
 const ScheduleSkeleton::Walks& ScheduleSkeleton::walks() const {
     std::call_once(walks_->made, [&] {
-        walks_->more = walk_of(order_(more_), more_.micro_batches);
-        if (has_fewer_) walks_->fewer = walk_of(order_(fewer_), fewer_.micro_batches);
+        walks_->more = walk_of(std::exchange(walks_->of_more, {}), more_.micro_batches);
+        if (has_fewer_)
+            walks_->fewer = walk_of(std::exchange(walks_->of_fewer, {}), fewer_.micro_batches);
     });
     return *walks_;
 }
@@ -269,6 +277,10 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
         // Where most is in flight of each kind, and of kinds together: which of these is the most
         // in bytes is the layout's.
         constexpr std::size_t kWays = 7;
+        // Without halves there is nothing between them, and the others are fullest at once.
+        constexpr std::size_t kBetween = 3;
+        const bool halves = has_halves(row);
+        const std::size_t ways = halves ? kWays : 1;
         std::array<std::size_t, kWays> most{};  // actions of the row, up to the first such moment
         std::array<std::int32_t, kWays> largest{};
         std::int32_t to_backward = 0, to_weights = 0, between = 0;
@@ -286,7 +298,7 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
                                                             to_weights + between,
                                                             to_backward + to_weights + between};
             const bool adds = pass == ActionKind::forward || pass == ActionKind::backward_input;
-            for (std::size_t way = 0; adds && way < kWays; ++way) {
+            for (std::size_t way = 0; adds && way < ways; ++way) {
                 if (counts[way] <= largest[way]) continue;
                 largest[way] = counts[way];
                 most[way] = a + 1;
@@ -302,10 +314,12 @@ std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
             const auto chunk = std::find(stages_[rank].begin(), stages_[rank].end(), row[a].stage);
             InFlight& of = now[static_cast<std::size_t>(chunk - stages_[rank].begin())];
             begin_pass(row[a].kind, of);
-            for (std::size_t way = 0; way < kWays; ++way)
+            for (std::size_t way = 0; way < ways; ++way)
                 if (most[way] == a + 1) moments[way] = now;
             end_pass(row[a].kind, of);
         }
+        for (std::size_t way = 1; !halves && way < kWays; ++way)
+            if (way != kBetween) moments[way] = moments.front();
     }
     return all;
 }

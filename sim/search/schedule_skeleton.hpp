@@ -84,7 +84,7 @@ class ScheduleSkeleton {
     ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::ScheduleShape& shape);
     // `order`: of a shape with other micro-batches; of passes over layers alone.
     using Order = std::function<plan::Schedule(const plan::ScheduleShape&)>;
-    ScheduleSkeleton(Order order, const plan::ScheduleShape& shape);
+    ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape);
 
     // How many of so many micro-batches are walked.
     static std::int64_t walked(std::int64_t micro_batches, std::int64_t pipeline);
@@ -125,7 +125,8 @@ class ScheduleSkeleton {
     // Made when first asked for: of layouts that do not fit nobody asks how long they take.
     struct Walks {
         std::once_flag made;
-        Walk more, fewer;  // fewer is empty where more has all
+        plan::Schedule of_more, of_fewer;  // until then
+        Walk more, fewer;                  // fewer is empty where more has all
     };
     // What a chunk has in flight at a moment, and what of that the longer walk has more.
     struct Grown {
@@ -146,7 +147,6 @@ class ScheduleSkeleton {
     // Micro-batches beyond those walked ÷ those that the longer walk has more.
     double beyond(std::int64_t micro_batches) const;
 
-    Order order_;
     plan::ScheduleShape more_, fewer_;
     std::unique_ptr<Walks> walks_;
     bool has_fewer_ = false;  // else all micro-batches are walked

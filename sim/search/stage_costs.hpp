@@ -13,17 +13,17 @@
 #include <string>
 
 #include "plan/assemble/plan_parts.hpp"
+#include "plan/ir/digest.hpp"
 #include "plan/ir/mesh.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "sim/cost/gemm_model.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/machine.hpp"
 #include "sim/network/mixed_network.hpp"
 #include "sim/search/made.hpp"
+#include "sim/search/unit_sample.hpp"
 
 namespace orrery::sim {
-
-// Of the passes of a micro-batch through a stage; in the order of plan::ActionKind.
-inline constexpr std::size_t kPasses = 4;  // forward, backward, backward_input, backward_weight
 
 // A number that grows evenly with the layers of a stage.
 struct ByLayers {
@@ -82,15 +82,16 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks);
 // as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
 plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);
 
-// What the machines of plans that costs are taken from share: the network, and for each mesh its
-// ranks, folded.
+// What the machines of plans that costs are taken from share: the network, for each mesh its ranks,
+// folded, and for each order of ops what is linked of it.
 class UnitMachines {
   public:
     // Of nodes of one kind, which the profile is of; it must outlive this.
     UnitMachines(const plan::Cluster& cluster, const Profile& profile, CollectiveTable collectives);
 
-    // Of a scenario with the cluster, or with one like it that has room for the plan's ranks.
-    Machine build(const plan::Plan& plan, const plan::Scenario& unit);
+    // What the passes of the plan of such a unit take, by program. Of a scenario with the cluster,
+    // or with one like it that has room for the plan's ranks.
+    std::vector<SampledTimes> sampled_times_of(const plan::Plan& plan, const plan::Scenario& unit);
 
     // Parts of the plan of such a unit, if there are any of one of the last; they go back once its
     // plan is done with.
@@ -98,11 +99,16 @@ class UnitMachines {
     void put_back(plan::PlanParts parts);
 
   private:
+    Machine build(const plan::Plan& plan, const plan::Scenario& unit,
+                  const std::vector<plan::LinkedProgram>& linked);
+
     const Profile& profile_;
     CollectiveTable collectives_;
     plan::Cluster cluster_;
     MixedNetwork network_;
     Made<std::array<std::int64_t, 7>, Classes, NumbersHash<7>> classes_;
+    Made<plan::Digest, std::vector<plan::LinkedProgram>, plan::DigestHash> linked_;
+    NeighbourRatios ratios_;
     std::mutex mutex_;
     std::deque<plan::PlanParts> parts_;  // those put back last at the end
 };

@@ -62,6 +62,29 @@ TEST(Folding, PartsRanksWhoseShardGroupStraddlesNodes) {
     EXPECT_EQ(folding_fault(asked, profile()), "");
 }
 
+// Nodes of 6 devices under tensor groups of 4, as above.
+TEST(Folding, NumbersMembersByTheShapesOfTheirGroups) {
+    const plan::Scenario asked = theory::scenario(
+        joined(world(48, 6), {"layout.tensor_parallel=4", "layout.pipeline_parallel=2",
+                              "layout.data_parallel=6", "layout.global_batch_size=6"}));
+    const plan::Plan plan = plan::build_plan(asked);
+    const Classes classes = fold_ranks(plan.mesh, asked.cluster, false);
+    const auto shapes = [](const Classes::Member& member) {
+        std::vector<std::int64_t> key;
+        for (const GroupShape& shape : member.shapes)
+            append_key(shape, key);
+        return key;
+    };
+    std::size_t alike = 0;
+    for (const auto& one : classes.members)
+        for (const auto& other : classes.members) {
+            EXPECT_EQ(one.alike == other.alike, shapes(one) == shapes(other));
+            if (one.rank != other.rank && one.alike == other.alike) ++alike;
+        }
+    EXPECT_GT(alike, 0U) << "of the two pipeline ranks";
+    EXPECT_LT(alike, classes.members.size() * (classes.members.size() - 1));
+}
+
 struct Case {
     std::int64_t tensor, pipeline, data, chunks, devices_per_node;
     int zero;

@@ -40,6 +40,26 @@ TEST(GemmModel, ANearPointDecidesAndAFarOneFades) {
     EXPECT_NEAR(neighbour_ratio({{20, 20, 20, 1.2}}, here), 1.0, 1e-4);
 }
 
+// Known or not, of two curves and of each product.
+TEST(GemmModel, RatiosThatAreKeptAreThoseOfTheirShapeAndCurve) {
+    using plan::GemmProduct;
+    GemmCurve slow = round_curve(), fast = round_curve();
+    slow.neighbours = {{10, 10, 10, 1.2, GemmProduct::forward}};
+    fast.neighbours = {{10, 11, 12, 0.9}};
+    NeighbourRatios kept;
+    for (int time = 0; time < 2; ++time)
+        for (const GemmCurve* curve : {&slow, &fast})
+            for (const std::optional<GemmProduct> product :
+                 {std::optional<GemmProduct>(), std::optional(GemmProduct::forward),
+                  std::optional(GemmProduct::weight_gradient)})
+                for (const double m : {512.0, 1024.0}) {
+                    const GemmShape shape{m, 2048, 4096, product};
+                    EXPECT_EQ(kept.of(*curve, shape), neighbour_ratio(curve->neighbours, shape));
+                    EXPECT_EQ(gemm_seconds(*curve, shape, 2, &kept),
+                              gemm_seconds(*curve, shape, 2));
+                }
+}
+
 TEST(GemmModel, APointOfAnotherProductSaysNothing) {
     using plan::GemmProduct;
     const NeighbourPoint slow{10, 10, 10, 1.2, GemmProduct::weight_gradient};
