@@ -6,7 +6,6 @@
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/blocks/dims.hpp"
-#include "plan/ir/link.hpp"
 #include "plan/ir/link_key.hpp"
 #include "plan/passes/program_builder.hpp"
 #include "plan/scenario/diagnostic.hpp"
@@ -15,9 +14,10 @@
 namespace orrery::sim {
 namespace {
 
-constexpr std::int64_t kUnitStages = 4;       // first, middle, middle with more layers, last
-constexpr std::int64_t kLongestPattern = 12;  // of kinds of layers
-constexpr std::size_t kMostParts = 16;        // of units, that are kept for the next
+constexpr std::int64_t kUnitStages = 4;          // first, middle, middle with more layers, last
+constexpr std::int64_t kLongestPattern = 12;     // of kinds of layers
+constexpr std::size_t kMostParts = 16;           // of units, that are kept for the next
+constexpr std::size_t kMostLinkedOps = 1 << 19;  // of their orders, likewise: some 20 MB
 
 // Layers after which the kinds of a model's layers begin anew.
 std::int64_t pattern_of(const plan::Model& model) {
@@ -259,6 +259,33 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks) 
     return shared;
 }
 
+LinkedOrders::Programs LinkedOrders::of(const plan::Plan& plan) {
+    const plan::Digest key = plan::link_key(plan);
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
+    }
+    const auto linked =
+        std::make_shared<const std::vector<plan::LinkedProgram>>(plan::link_all(plan));
+    const auto ops = [](const std::vector<plan::LinkedProgram>& programs) {
+        std::size_t sum = 0;
+        for (const plan::LinkedProgram& program : programs)
+            sum += program.size();
+        return sum;
+    };
+    const std::lock_guard lock(mutex_);
+    if (!kept_.emplace(key, linked).second) return linked;  // another thread was faster
+    order_.push_back(key);
+    ops_ += ops(*linked);
+    while (ops_ > kMostLinkedOps && order_.size() > 1) {
+        const auto oldest = kept_.find(order_.front());
+        ops_ -= ops(*oldest->second);
+        kept_.erase(oldest);
+        order_.pop_front();
+    }
+    return linked;
+}
+
 UnitMachines::UnitMachines(const plan::Cluster& cluster, const Profile& profile,
                            CollectiveTable collectives)
     : profile_(profile),
@@ -268,8 +295,8 @@ UnitMachines::UnitMachines(const plan::Cluster& cluster, const Profile& profile,
 
 std::vector<SampledTimes> UnitMachines::sampled_times_of(const plan::Plan& plan,
                                                          const plan::Scenario& unit) {
-    Machine machine =
-        build(plan, unit, linked_.get(plan::link_key(plan), [&] { return plan::link_all(plan); }));
+    const LinkedOrders::Programs linked = linked_.of(plan);
+    Machine machine = build(plan, unit, *linked);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
     return sampled_times(plan, machine);

@@ -9,11 +9,15 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "plan/assemble/plan_parts.hpp"
 #include "plan/ir/digest.hpp"
+#include "plan/ir/link.hpp"
 #include "plan/ir/mesh.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/gemm_model.hpp"
@@ -82,6 +86,19 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks);
 // as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
 plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);
 
+// The orders of ops of plans, each linked once while it is kept: those of the last so many ops are.
+class LinkedOrders {
+  public:
+    using Programs = std::shared_ptr<const std::vector<plan::LinkedProgram>>;
+    Programs of(const plan::Plan& plan);
+
+  private:
+    std::mutex mutex_;
+    std::unordered_map<plan::Digest, Programs, plan::DigestHash> kept_;
+    std::deque<plan::Digest> order_;  // in which they were linked
+    std::size_t ops_ = 0;
+};
+
 // What the machines of plans that costs are taken from share: the network, for each mesh its ranks,
 // folded, and for each order of ops what is linked of it.
 class UnitMachines {
@@ -107,7 +124,7 @@ class UnitMachines {
     plan::Cluster cluster_;
     MixedNetwork network_;
     Made<std::array<std::int64_t, 7>, Classes, NumbersHash<7>> classes_;
-    Made<plan::Digest, std::vector<plan::LinkedProgram>, plan::DigestHash> linked_;
+    LinkedOrders linked_;
     NeighbourRatios ratios_;
     std::mutex mutex_;
     std::deque<plan::PlanParts> parts_;  // those put back last at the end
