@@ -1,5 +1,5 @@
-// Two words that stand for many: what two sequences of numbers have in common where these are
-// equal is, but for a chance of 2^-100 and less, everything.
+// Two words that stand for a row of numbers: rows that differ have others, but for an accident that
+// nobody will see (128 bits, each of which every number changes).
 #pragma once
 
 #include <bit>
