@@ -54,12 +54,12 @@ std::int32_t gathered_parts(const ProgramBuilder& builder) {
 // what is copied on the stream of compute leaves its slot to the next part. FSDP2 waits for a
 // reduction before it copies for the next one (pytorch/pytorch,
 // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, post_backward).
-struct Slots {
+struct RingSlots {
     std::int32_t gathered = 0, parameters = 0, gradients = kGradientSlots, reduced = 0;
 };
 
-Slots slots_of(const ProgramBuilder& builder) {
-    Slots slots;
+RingSlots slots_of(const ProgramBuilder& builder) {
+    RingSlots slots;
     const bool beside = builder.copying_stream() == Stream::data_comm;
     const std::int32_t parts = gathered_parts(builder);
     if (builder.copies_gathered()) slots.gathered = beside ? 1 : parts;
@@ -243,7 +243,7 @@ Largest largest_buckets(const ProgramBuilder& builder) {
 }
 
 // Where what is copied was gathered to, or will be reduced.
-void add_copied(ProgramBuilder& builder, const Largest& largest, const Slots& slots) {
+void add_copied(ProgramBuilder& builder, const Largest& largest, const RingSlots& slots) {
     const auto add = [&](const std::string& what, std::int64_t elements, DType dtype,
                          std::int32_t count, std::vector<std::int32_t>& ring) {
         for (std::int32_t slot = 0; elements > 0 && slot < count; ++slot)
@@ -268,7 +268,7 @@ void add_copied(ProgramBuilder& builder, const Largest& largest, const Slots& sl
 
 void add_rings(ProgramBuilder& builder) {
     const Largest largest = largest_buckets(builder);
-    const Slots slots = slots_of(builder);
+    const RingSlots slots = slots_of(builder);
     ShardRings& rings = builder.rings;
     const bool copied = slots.reduced > 0;
     const auto add = [&](const char* what, std::int32_t slot, std::int64_t elements, DType dtype) {
