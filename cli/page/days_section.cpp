@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -54,8 +55,14 @@ std::string line_svg(const RunLines& lines, std::size_t number) {
         Heights heights{};
         const sim::RunSeconds& seconds = lines.of[c].seconds;
         const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-        for (std::size_t a = 0; a < heights.size(); ++a)
-            heights[a] = static_cast<int>(std::lround(kBarHeight * seconds[a] / all));
+        // What is rounded is where each ends, so that together they fill the bar.
+        double sum = 0;
+        int below = 0;
+        for (std::size_t a = 0; a < heights.size(); ++a) {
+            sum += seconds[a];
+            const auto end_of = static_cast<int>(std::lround(kBarHeight * sum / all));
+            heights[a] = end_of - std::exchange(below, end_of);
+        }
         return heights;
     };
     for (std::size_t from = first; from < end;) {
