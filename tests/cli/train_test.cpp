@@ -431,6 +431,7 @@ Child start_long_run() {
     const std::string records = testing::TempDir() + "records";
     const pid_t pid = fork();
     if (pid == 0) {
+        std::signal(SIGINT, SIG_DFL);  // a shell's background has it ignored, and runs keep that
         dup2(pipe_ends[1], STDOUT_FILENO);
         execl(binary.c_str(), binary.c_str(), "train", scenario.c_str(), "--json", "--steps",
               "1000000", "--flight-record", records.c_str(), nullptr);
