@@ -152,6 +152,26 @@ TEST(CriticalPath, OfAHostThatReadsCountsIsWholeAndCritical) {
     EXPECT_GT(alone, 0);
 }
 
+// A host that waits until a transfer has ended goes on with the op of its device that ended last.
+TEST(CriticalPath, OfAHostThatWaitsForTransfersIsWholeAndCritical) {
+    int alone = 0;
+    for (const char* launch_us : {"0.1", "1", "20"}) {
+        SCOPED_TRACE(fmt::format("{} µs", launch_us));
+        const plan::Scenario asked = theory::scenario(
+            {"training.host_waits_for_transfers=true", "training.overlap_pipeline_transfers=never",
+             std::string("training.launch_us=") + launch_us, "training.launch_queue=1000000",
+             "layout.pipeline_parallel=2"});
+        const trace::Trace trace = simulate(asked, profile(), {}, "").trace;
+        const auto path = path_of(asked, trace);
+        EXPECT_EQ(path_fault(trace, path), "");
+        const plan::Plan plan = plan::build_plan(asked);
+        if (build_machine(plan, asked, profile(), false).repetitions > 1) continue;
+        EXPECT_EQ(step_of_path_alone(asked, trace, path), trace.step_end - trace.step_start);
+        ++alone;
+    }
+    EXPECT_GT(alone, 0);
+}
+
 // The shipped profile slows compute beside communication: the path is whole all the same.
 TEST(CriticalPath, OfShippedRunsIsWhole) {
     for (const char* run :
