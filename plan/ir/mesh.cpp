@@ -94,17 +94,20 @@ std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
     return members;
 }
 
-// Context runs faster than data, so that a data group ascends in the order of its ranks.
+// Context runs faster than data, so that the ranks of a data group are as far from each other each
+// time, as those that hold the same experts are.
 std::vector<Rank> Mesh::part_of(GroupKind whole, GroupKind shards, GroupKind kind,
                                 Rank self) const {
-    const std::vector<Rank> all = group(whole, self);
-    const auto size = static_cast<std::size_t>(group_size(shards));
-    const auto own =
-        static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), self) - all.begin());
+    const std::int64_t apart = whole == GroupKind::data ? tensor : expert;
+    const std::int64_t size = group_size(shards), all = group_size(whole);
+    const std::int64_t own = self % stage_ranks() / apart % all;
+    const bool in_a_row = kind == shards;
+    const std::int64_t first = in_a_row ? own / size * size : own % size;
+    const std::int64_t end = in_a_row ? first + size : all;
     std::vector<Rank> members;
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (kind == shards ? i / size == own / size : i % size == own % size)
-            members.push_back(all[i]);
+    members.reserve(static_cast<std::size_t>(in_a_row ? size : all / size));
+    for (std::int64_t i = first; i < end; i += in_a_row ? 1 : size)
+        members.push_back(self + (i - own) * apart);
     return members;
 }
 
