@@ -35,9 +35,14 @@ struct UnitHash {
     }
 };
 
+// Of groups that part a stage's ranks into rows, each as long and its ranks as far apart as every
+// other's: by the stage's ranks, how far apart, and how many.
+using GroupShapes = Made<std::array<std::int64_t, 3>, GroupShape, NumbersHash<3>>;
+
 // All stages lie alike: those of one stage stand for all. A slow link is where it is, and no other
 // group's: winners are simulated with it, estimates are of links that are alike.
-Places places_of(const Layout& layout, const plan::Cluster& asked, bool experts) {
+Places places_of(const Layout& layout, const plan::Cluster& asked, bool experts,
+                 GroupShapes& shapes) {
     std::optional<plan::Cluster> even;
     if (!asked.slow_links.empty()) even = asked.made_even();
     const plan::Cluster& cluster = even ? *even : asked;
@@ -52,15 +57,19 @@ Places places_of(const Layout& layout, const plan::Cluster& asked, bool experts)
     }
     mesh.pipeline = 1;
     const auto shape = [&](plan::GroupKind kind) {
-        std::vector<std::vector<std::int64_t>> groups;
-        std::vector<bool> seen(static_cast<std::size_t>(stride));
-        for (plan::Rank rank = 0; rank < stride; ++rank) {
-            if (seen[static_cast<std::size_t>(rank)]) continue;
-            groups.push_back(mesh.group(kind, rank));
-            for (const plan::Rank member : groups.back())
-                seen[static_cast<std::size_t>(member)] = true;
-        }
-        return shapes_of(groups, cluster).front();
+        const std::vector<plan::Rank> first = mesh.group(kind, 0);
+        const std::int64_t apart = first.size() > 1 ? first[1] - first[0] : 0;
+        return shapes.get({stride, apart, std::ssize(first)}, [&] {
+            std::vector<std::vector<std::int64_t>> groups;
+            std::vector<bool> seen(static_cast<std::size_t>(stride));
+            for (plan::Rank rank = 0; rank < stride; ++rank) {
+                if (seen[static_cast<std::size_t>(rank)]) continue;
+                groups.push_back(mesh.group(kind, rank));
+                for (const plan::Rank member : groups.back())
+                    seen[static_cast<std::size_t>(member)] = true;
+            }
+            return shapes_of(groups, cluster).front();
+        });
     };
     places.data = shape(plan::GroupKind::data);
     places.shard = mesh.shard > 0 ? shape(plan::GroupKind::shard) : places.data;
@@ -140,6 +149,7 @@ struct LayoutPricer::Memo {
     std::vector<bool> splits_backward;  // by kind of schedule
     Made<std::array<std::int64_t, 5>, ScheduleSkeleton, NumbersHash<5>> skeletons;
     Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
+    GroupShapes shapes;
 };
 
 struct SharedStageCosts::Memo {
@@ -201,7 +211,7 @@ LayoutPricer::Parts LayoutPricer::parts_of(const plan::Scenario& valid) const {
     parts.places = &memo_->places.get(
         {layout.tensor_parallel, layout.context_parallel, layout.data_parallel, layout.zero_ranks(),
          pipeline > 1 ? layout.ranks() : 0, layout.expert_parallel * layout.expert_tensor_parallel},
-        [&] { return places_of(layout, valid.cluster, valid.model.has_experts()); });
+        [&] { return places_of(layout, valid.cluster, valid.model.has_experts(), memo_->shapes); });
     return parts;
 }
 
