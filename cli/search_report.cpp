@@ -264,6 +264,13 @@ std::string data_text(const plan::Layout& layout) {
     return text;
 }
 
+// With the ranks that share out states, where these are not all that could.
+std::string zero_text(const plan::Layout& layout) {
+    return layout.zero_ranks() < layout.data_ranks() && layout.zero_stage > 0
+               ? fmt::format("{} in {}", layout.zero_stage, layout.zero_ranks())
+               : std::to_string(layout.zero_stage);
+}
+
 }  // namespace
 
 std::vector<std::string> layout_heads() {
@@ -279,7 +286,7 @@ std::vector<std::string> layout_cells(const plan::Layout& layout) {
             data_text(layout),
             std::to_string(layout.micro_batch_size),
             std::to_string(layout.micro_batches()),
-            std::to_string(layout.zero_stage),
+            zero_text(layout),
             layout.sequence_parallel ? "yes" : "-",
             json.at("recompute").get<std::string>(),
             layout.pipeline_parallel > 1 ? layout.schedule : "-"};

@@ -84,6 +84,13 @@ Values zero_stages(const Scenario& /*scenario*/) {
     return {"0", "1", "2", "3"};
 }
 
+// "all", and whatever part of the data-parallel ranks there may be.
+Values zero_groups(const Scenario& scenario) {
+    Values values = doubling(std::max<std::int64_t>(1, scenario.cluster.devices() / 2));
+    values.front() = "all";
+    return values;
+}
+
 Values recomputation(const Scenario& /*scenario*/) {
     return {"none", "selective", "full"};
 }
@@ -114,7 +121,6 @@ const std::vector<SearchedKey>& keys() {
          },
          recomputation},
         {"zero_stage", ORRERY_TAKES(zero_stage), zero_stages},
-        {"zero_group_size", ORRERY_TAKES(zero_group_size), as_it_is},
         {"reshard_after_forward", ORRERY_TAKES(reshard_after_forward), as_it_is},
         {"context_algorithm", ORRERY_TAKES(context_algorithm), as_it_is},
         {"offload.optimizer", ORRERY_TAKES(offload.optimizer), as_it_is},
@@ -122,6 +128,7 @@ const std::vector<SearchedKey>& keys() {
         {"offload.parameters", ORRERY_TAKES(offload.parameters), as_it_is},
         {"offload.activations", ORRERY_TAKES(offload.activations), as_it_is},
         {"global_batch_size", ORRERY_TAKES(global_batch_size), as_it_is},
+        {"zero_group_size", ORRERY_TAKES(zero_group_size), zero_groups},
         {"schedule",
          [](Layout& to, const Layout& from) {
              to.schedule = from.schedule;
@@ -169,6 +176,9 @@ LayoutSpace::LayoutSpace(const plan::Layout& base, std::vector<LayoutAxis> axes)
                      "an axis has values");
         size_ *= axis.values.size();
         places_.push_back(place_of(axis.key));
+        if (places_.back() >= place_of("schedule")) stages_ *= axis.values.size();
+        if (axis.key == "zero_group_size" && axis.values.front().zero_group_size == 0)
+            zero_groups_ = axis.values.size();
     }
 }
 
@@ -189,17 +199,20 @@ bool LayoutSpace::tries(std::string_view key, Is is) const {
     });
 }
 
-std::uint64_t LayoutSpace::stage_combinations() const {
-    std::uint64_t count = 1;
-    for (std::size_t a = 0; a < axes_.size(); ++a)
-        if (places_[a] >= place_of("schedule")) count *= axes_[a].values.size();
-    return count;
+std::uint64_t LayoutSpace::with_first_zero_group(std::uint64_t number) const {
+    const std::uint64_t others = number / stages_;
+    return number - others % zero_groups_ * stages_;
 }
 
 bool LayoutSpace::repeats(const plan::Scenario& scenario, std::int64_t data_parallel) const {
     const plan::Layout& layout = scenario.layout;
     if (data_parallel * layout.context_parallel == 1 && layout.zero_stage > 0 &&
         tries("zero_stage", [](const Layout& other) { return other.zero_stage == 0; }))
+        return true;
+    if (layout.zero_group_size > 0 &&
+        (layout.zero_stage == 0 ||
+         layout.zero_group_size >= data_parallel * layout.context_parallel) &&
+        tries("zero_group_size", [](const Layout& other) { return other.zero_group_size == 0; }))
         return true;
     // Fused attention keeps neither scores nor probabilities that could be made again.
     if (layout.recompute == plan::Recompute::selective &&

@@ -23,7 +23,7 @@ struct LayoutAxis {
 
 // What is tried of a key where nobody says: degrees that may divide model and cluster, every
 // schedule, ZeRO stage and usual kind of recomputation. Nothing where the default is to leave the
-// key as it is (offload, groups of ZeRO).
+// key as it is (offload).
 std::vector<std::string> usual_values(std::string_view key, const plan::Scenario& scenario);
 
 class LayoutSpace {
@@ -38,10 +38,17 @@ class LayoutSpace {
     plan::Layout layout(std::uint64_t number) const;
     // Of the keys that change fastest, schedule and numbers of stages: a combination's number
     // modulo this is theirs.
-    std::uint64_t stage_combinations() const;
+    std::uint64_t stage_combinations() const { return stages_; }
+    // Values of the group in which ZeRO shares out, which changes fastest of the other keys, where
+    // the first of them is all ranks; else 1. A combination that breaks a rule with the first
+    // breaks it with every other, too.
+    std::uint64_t zero_groups() const { return zero_groups_; }
+    // The combination that differs in that alone, with the first of its values.
+    std::uint64_t with_first_zero_group(std::uint64_t number) const;
     // Whether a scenario with a layout of the space is the same as with another, which is the one
-    // that counts: ZeRO among no other ranks, recomputation of what is not kept. Without a pipeline
-    // one schedule stands for those with a chunk per rank: others only have more in flight there.
+    // that counts: ZeRO among no other ranks, in groups of no fewer than there are, recomputation
+    // of what is not kept. Without a pipeline one schedule stands for those with a chunk per rank:
+    // others only have more in flight there.
     bool repeats(const plan::Scenario& scenario, std::int64_t data_parallel) const;
     // "layout.tensor_parallel=8", …: of the varied keys.
     std::vector<std::string> sets(std::uint64_t number) const;
@@ -54,7 +61,7 @@ class LayoutSpace {
     plan::Layout base_;
     std::vector<LayoutAxis> axes_;
     std::vector<std::size_t> places_;  // by axis, of its key in searched_keys()
-    std::uint64_t size_ = 1;
+    std::uint64_t size_ = 1, stages_ = 1, zero_groups_ = 1;
 };
 
 // Layers over stages that they do not divide into evenly: one fewer on the first and the last

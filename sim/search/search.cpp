@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kMemory = "memory";
 constexpr const char* kIdle = "idle devices";
-constexpr std::uint64_t kBlock = 256;     // combinations that a thread takes at once
+constexpr std::uint64_t kBlock = 256;     // combinations of a thread at once, groups of ZeRO apart
 constexpr std::size_t kTimedAtOnce = 64;  // of those that exceed memory
 constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
@@ -213,12 +213,13 @@ class Pricing {
     // pipeline, and so have few skeletons between them.
     struct Range {
         std::uint64_t stages = 0;          // of all that there are of the keys that change fastest
-        std::uint64_t first = 0, end = 0;  // of the others
+        std::uint64_t first = 0, end = 0;  // of the others, groups of ZeRO apart
     };
 
     std::vector<Block> blocks_of(std::uint32_t b, Infeasible& infeasible,
                                  std::uint64_t& evaluated) {
-        const std::uint64_t others = bases_[b].space.size() / stages_[b].size();
+        const std::uint64_t groups = bases_[b].space.zero_groups();
+        const std::uint64_t others = bases_[b].space.size() / stages_[b].size() / groups;
         std::vector<Range> ranges;
         for (std::uint64_t at = 0; at < stages_[b].size(); ++at) {
             const Stages& stages = stages_[b][at];
@@ -226,7 +227,7 @@ class Pricing {
                 if (stopped()) continue;
                 infeasible.add(stages.broken, stages.message, at, others);
                 evaluated += others;
-                report(others);
+                report(others * groups);
                 continue;
             }
             for (std::uint64_t first = 0; first < others; first += kBlock)
@@ -236,7 +237,7 @@ class Pricing {
         tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t i) {
             if (stopped()) return;
             blocks[i] = price(b, ranges[i], i);
-            report(ranges[i].end - ranges[i].first);
+            report((ranges[i].end - ranges[i].first) * groups);
         });
         return blocks;
     }
@@ -257,41 +258,16 @@ class Pricing {
         Block block;
         Untimed untimed;
         constexpr std::uint64_t kApart = 37;
-        const std::uint64_t count = range.end - range.first;
+        const std::uint64_t count = range.end - range.first, groups = base.space.zero_groups();
         for (std::uint64_t i = 0; i < count; ++i) {
             const std::uint64_t other = range.first + (i + kApart * place) % count;
-            const std::uint64_t number = other * stages_[b].size() + range.stages;
-            scenario.layout = base.space.layout(number);
-            scenario.training.fp8 = base.read.scenario->training.fp8;
-            const std::string broken = settle(base, rules, scenario);
-            if (broken == kRepeats) continue;
-            ++block.evaluated;
-            if (!broken.empty()) {
-                block.infeasible.add(broken,
-                                     broken == kIdle ? "the layout leaves devices of the "
-                                                       "cluster without work"
-                                                     : rules.message(),
-                                     number);
-                continue;
+            for (std::uint64_t group = 0; group < groups; ++group) {
+                const std::uint64_t number =
+                    (other * groups + group) * stages_[b].size() + range.stages;
+                scenario.layout = base.space.layout(number);
+                const bool priced = price_one(b, number, rules, scenario, block, untimed);
+                if (group == 0 && (!priced || scenario.layout.zero_stage == 0)) break;
             }
-            UnwalkedEstimate estimate = pricers_[b]->price_memory(scenario);
-            if (!estimate.layout.error.empty()) {
-                block.infeasible.add(estimate.layout.error, "the device cannot compute so", number);
-                continue;
-            }
-            ++block.priced;
-            PricedLayout priced{
-                b, number, 0, estimate.layout.peak_bytes, estimate.layout.fit_probability, 0, 0};
-            if (may_fit(estimate.layout, *base.profile, scenario)) {
-                untimed.priced.push_back(priced);
-                untimed.layouts.push_back(std::move(scenario.layout));
-                untimed.estimates.push_back(std::move(estimate));
-                continue;
-            }
-            block.infeasible.add(kMemory, "needs more memory than the device, or the node, has",
-                                 number);
-            set_step(priced, scenario, estimate.step.least_seconds());
-            block.exceeding.push_back(priced);
         }
         walk(untimed.estimates);
         for (std::size_t i = 0; i < untimed.priced.size(); ++i) {
@@ -300,6 +276,43 @@ class Pricing {
         }
         block.fitting = std::move(untimed.priced);
         return block;
+    }
+
+    // A combination, which the scenario has; whether it is a layout.
+    bool price_one(std::uint32_t b, std::uint64_t number, plan::RuleCheck& rules,
+                   plan::Scenario& scenario, Block& block, Untimed& untimed) const {
+        const SearchBase& base = bases_[b];
+        scenario.training.fp8 = base.read.scenario->training.fp8;
+        const std::string broken = settle(base, rules, scenario);
+        if (broken == kRepeats) return false;
+        ++block.evaluated;
+        if (!broken.empty()) {
+            block.infeasible.add(broken,
+                                 broken == kIdle ? "the layout leaves devices of the "
+                                                   "cluster without work"
+                                                 : rules.message(),
+                                 number);
+            return false;
+        }
+        UnwalkedEstimate estimate = pricers_[b]->price_memory(scenario);
+        if (!estimate.layout.error.empty()) {
+            block.infeasible.add(estimate.layout.error, "the device cannot compute so", number);
+            return false;
+        }
+        ++block.priced;
+        PricedLayout priced{
+            b, number, 0, estimate.layout.peak_bytes, estimate.layout.fit_probability, 0, 0};
+        if (may_fit(estimate.layout, *base.profile, scenario)) {
+            untimed.priced.push_back(priced);
+            untimed.layouts.push_back(scenario.layout);
+            untimed.estimates.push_back(std::move(estimate));
+            return true;
+        }
+        block.infeasible.add(kMemory, "needs more memory than the device, or the node, has",
+                             number);
+        set_step(priced, scenario, estimate.step.least_seconds());
+        block.exceeding.push_back(priced);
+        return true;
     }
 
     void set_step(PricedLayout& priced, const plan::Scenario& scenario, double step_s) const {
@@ -367,9 +380,10 @@ class Pricing {
         if (options_.top == 0) return {};
         Estimated estimated;
         std::vector<bool> taken(fitting.size());
+        const std::vector<std::size_t> kin = kin_of(fitting);
         std::size_t after_enough = 0, done = 0, most_at_once = std::max(options_.top, kLeastBatch);
         while (!stopped()) {
-            std::vector<std::size_t> batch = candidates(fitting, taken, layouts, estimated);
+            std::vector<std::size_t> batch = candidates(fitting, kin, taken, layouts, estimated);
             if (batch.empty()) break;
             batch.resize(std::min(batch.size(),
                                   layouts.size() < options_.top ? most_at_once : kMostAfterEnough));
@@ -396,6 +410,8 @@ class Pricing {
                 if (is_listed(*one, layouts)) continue;
                 if (fits(one->found.prediction.memory)) {
                     layouts.push_back(std::move(*one));
+                    for (std::size_t other = 0; other < fitting.size(); ++other)
+                        taken[other] = taken[other] || kin[other] == kin[batch[i]];
                     continue;
                 }
                 ++result.infeasible[kMemory].layouts;
@@ -411,7 +427,7 @@ class Pricing {
             for (std::size_t i = options_.top; i < layouts.size(); ++i)
                 layouts[i].unparted.reset();  // not among them any more
             if (options_.simulating) {
-                std::size_t left = candidates(fitting, taken, layouts, estimated).size();
+                std::size_t left = candidates(fitting, kin, taken, layouts, estimated).size();
                 if (layouts.size() >= options_.top)
                     left = std::min(left, kMostSimulated * options_.top);
                 options_.simulating(static_cast<double>(done) / static_cast<double>(done + left));
@@ -479,17 +495,36 @@ class Pricing {
             tbb::simple_partitioner());
     }
 
+    // Of each the first that differs from it by no more than the group in which ZeRO shares out:
+    // of such layouts one is listed.
+    std::vector<std::size_t> kin_of(const std::vector<PricedLayout>& fitting) const {
+        std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> first;
+        std::vector<std::size_t> kin;
+        for (const PricedLayout& one : fitting) {
+            const std::uint64_t of = bases_[one.base].space.with_first_zero_group(one.number);
+            kin.push_back(first.try_emplace({one.base, of}, kin.size()).first->second);
+        }
+        return kin;
+    }
+
     // Those not taken yet that may be among the best by what simulations have been of such
     // estimates, the most promising first; of a kind that nothing is known of, a few that take
-    // least to simulate. All in order, where there are too few.
+    // least to simulate. All in order, where there are too few. Of kin only the first.
     std::vector<std::size_t> candidates(const std::vector<PricedLayout>& fitting,
+                                        const std::vector<std::size_t>& kin,
                                         const std::vector<bool>& taken,
                                         const std::vector<Simulated>& layouts,
                                         const Estimated& estimated) const {
         std::vector<std::size_t> found;
+        std::vector<bool> seen(fitting.size());  // one of the kin
+        const auto is_first = [&](std::size_t i) {
+            const bool first = !taken[i] && !seen[kin[i]];
+            seen[kin[i]] = seen[kin[i]] || first;
+            return first;
+        };
         if (layouts.size() < options_.top) {
             for (std::size_t i = 0; i < fitting.size(); ++i)
-                if (!taken[i]) found.push_back(i);
+                if (is_first(i)) found.push_back(i);
             return found;
         }
         const double last = objective_of(layouts[options_.top - 1]);
@@ -500,7 +535,7 @@ class Pricing {
             const PricedLayout& one = fitting[i];
             const SearchBase& base = bases_[one.base];
             const double bound = estimate_bounds(*base.read.scenario).step;
-            if (taken[i] || one.objective * (1 - bound) > last) continue;
+            if (!is_first(i) || one.objective * (1 - bound) > last) continue;
             const plan::Layout layout = base.space.layout(one.number);
             const auto kind = Estimated::kind_of(one.base, layout);
             const double least = one.objective * estimated.least(kind, bound);

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -181,6 +182,58 @@ TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
         without_room += exceeding;
     }
     EXPECT_GT(without_room, 0U);
+}
+
+// Of eight data-parallel ranks: all of them, pairs and fours under each stage that shares out.
+TEST(Search, TriesGroupsOfZeroThatArePartOfTheRanks) {
+    const LayoutSearch search =
+        searched(input_of("llama2-7b-a100x8", {"layout.tensor_parallel=1"}),
+                 {"layout.zero_stage=0..3", "layout.zero_group_size=all,2,4,8,16"});
+    const SearchBase& base = search.bases[0];
+    plan::RuleCheck rules(base.read.given);
+    std::set<std::pair<int, std::int64_t>> layouts;
+    for (std::uint64_t number = 0; number < base.space.size(); ++number) {
+        std::string broken;
+        const auto scenario = scenario_of(base, number, rules, broken);
+        EXPECT_TRUE(scenario || broken == "repeats") << broken;
+        if (scenario)
+            layouts.emplace(scenario->layout.zero_stage, scenario->layout.zero_group_size);
+    }
+    std::set<std::pair<int, std::int64_t>> expected = {{0, 0}};
+    for (int stage = 1; stage <= 3; ++stage)
+        for (const std::int64_t group : {0, 2, 4})
+            expected.emplace(stage, group);
+    EXPECT_EQ(layouts, expected);
+    SearchOptions options;
+    options.top = 0;
+    const SearchResult result = sim::search(search.bases, options);
+    EXPECT_EQ(result.priced, expected.size());
+    EXPECT_EQ(result.evaluated, expected.size());
+    // With nothing said they are tried, too.
+    const std::vector<std::string> usual =
+        usual_values("zero_group_size", *input_of("llama2-7b-a100x8").content().scenario);
+    EXPECT_EQ(usual, (std::vector<std::string>{"all", "2", "4"}));
+}
+
+// Of layouts that differ in the group alone one is listed, the fastest.
+TEST(Search, ListsOneOfSeveralGroupsOfZero) {
+    const ScenarioInput input =
+        input_of("llama2-7b-a100x8", {"cluster.nodes=4", "layout.tensor_parallel=1",
+                                      "layout.zero_stage=3", "layout.data_parallel=auto"});
+    const LayoutSearch search =
+        searched(input, {"layout.micro_batch_size=1,2", "layout.zero_group_size=all,2,4,8,16"});
+    std::map<std::string, double> fastest;  // by micro-batch
+    for (const LongWay& one :
+         the_long_way(input, search.bases[0].space, *search.bases[0].profile)) {
+        if (!one.prediction || one.prediction->memory.fit_probability < 0.5) continue;
+        const auto least = fastest.try_emplace(one.sets[0], one.prediction->step.time_s).first;
+        least->second = std::min(least->second, one.prediction->step.time_s);
+    }
+    ASSERT_EQ(fastest.size(), 2U);
+    std::map<std::string, double> listed;
+    for (const FoundLayout& found : sim::search(search.bases, {}).layouts)
+        EXPECT_TRUE(listed.emplace(found.sets[0], found.prediction.step.time_s).second);
+    EXPECT_EQ(listed, fastest);
 }
 
 // With fused attention, whatever ranks share out a sequence.
