@@ -152,9 +152,7 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
                                     const Hardware& hardware) {
     trace::GraphLaunches launches = captured(plan, scenario);
     const plan::Framework& framework = scenario.training.framework;
-    launches.waits_for_exchanges =
-        framework.host_waits_for_transfers && plan::blocks_on_transfers(scenario) &&
-        !hardware.cpu && scenario.training.cuda_graphs.scope != plan::CudaGraphs::full_iteration;
+    launches.waits_for_exchanges = host_waits_for_exchanges(scenario, hardware);
     if (!scenario.model.has_experts()) return launches;
     const plan::CountReadings readings =
         hardware.cpu ? plan::CountReadings::none : framework.count_readings;
@@ -168,6 +166,12 @@ trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario
                                             ? launches_by_expert(op, scenario.training.fp8)
                                             : 1);
     return launches;
+}
+
+bool host_waits_for_exchanges(const plan::Scenario& scenario, const Hardware& hardware) {
+    return scenario.training.framework.host_waits_for_transfers &&
+           plan::blocks_on_transfers(scenario) && !hardware.cpu &&
+           scenario.training.cuda_graphs.scope != plan::CudaGraphs::full_iteration;
 }
 
 trace::HostIssue host_issue(const plan::Scenario& scenario, const Hardware& hardware) {

@@ -18,6 +18,9 @@ namespace orrery::sim {
 trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario,
                                     const Hardware& hardware);
 
+// Whether a rank's host launches nothing after transfers until the device has done all before.
+bool host_waits_for_exchanges(const plan::Scenario& scenario, const Hardware& hardware);
+
 // How the host of each rank issues the ops of a predicted step.
 trace::HostIssue host_issue(const plan::Scenario& scenario, const Hardware& hardware);
 

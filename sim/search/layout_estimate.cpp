@@ -7,6 +7,7 @@
 
 #include "plan/assemble/bind_steps.hpp"
 #include "plan/passes/program_builder.hpp"
+#include "sim/cuda_graphs.hpp"
 #include "sim/machine.hpp"
 #include "sim/stack_prior.hpp"
 
@@ -306,6 +307,8 @@ class Estimate {
                     exchanges_[node_kind].slowdown() *
                     std::clamp(costs.undisturbed[pass].of(layers) / passes[pass].busy, 0.0, 1.0);
             passes[pass].tail = std::max(0.0, costs.tail[pass].of(layers));
+            if (host_waits_for_exchanges(scenario_, nodes_[node_kind].profile.hardware))
+                passes[pass].launched = std::max(0.0, costs.launched[pass].of(layers));
         }
         if ((exchange().alone() && of_experts_.front().alone()) || !exchange().shards_gradients())
             return passes;

@@ -54,13 +54,15 @@ constexpr double kLongAgo = -1e300;
 // A pass in each of several steps.
 template <typename Seconds>
 struct Pass {
-    Seconds lead{}, busy{}, tail{}, slowed{}, gathers{}, gathers_on{};
+    Seconds lead{}, tail{}, slowed{}, gathers{}, gathers_on{};
+    std::array<Seconds, 2> busy{};  // and right after a transfer
     Seconds asks{};  // since what its rank told others: long ago, where it asks before that
 
     void set(std::size_t lane, const PassTimes& times, bool waits) {
         set_lane(lead, lane, waits ? times.lead : kLongAgo);
         set_lane(asks, lane, waits && times.lead > 0 ? 0 : kLongAgo);
-        set_lane(busy, lane, times.busy);
+        set_lane(busy[0], lane, times.busy);
+        set_lane(busy[1], lane, times.busy + times.launched);
         set_lane(tail, lane, times.tail);
         set_lane(slowed, lane, times.slowed);
         set_lane(gathers, lane, times.gathers > 0 ? times.gathers : kLongAgo);
@@ -214,6 +216,7 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
     };
     const std::int32_t last = placement.stages() - 1;
     std::vector<std::size_t> next(schedule.grid.size());
+    std::vector<bool> sends(schedule.grid.size());  // the last pass of each rank
     std::vector<std::int32_t> last_of(stages * kPassesOfStage, -1);
     Walk walk;
     walk.nodes.reserve(2 * stages * m);
@@ -243,6 +246,8 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
             if (waits && (node.waits_for < 0 || node.waits_for >= turn)) continue;
             node.receives = (onward || back) && away(from);
             node.sends = node.sends_alone = (onward || back) && away(to);
+            node.after_transfer = node.receives || sends[rank];
+            sends[rank] = node.sends;
             const auto number = static_cast<std::int32_t>(walk.nodes.size());
             if (onward) forward[at(action.stage, action.micro_batch)] = number;
             if (back) backward[at(action.stage, action.micro_batch)] = number;
@@ -397,7 +402,7 @@ std::vector<PipelineTimes> ScheduleSkeleton::run(const Walk& walk,
         timing.gathered = rank.gathers + pass.gathers;
         timing.start = larger(larger(timing.free + pass.slowed * beside, came), timing.gathered);
         const Seconds sending = at_most_hop(rank.sending - timing.start);
-        timing.end = timing.start + pass.busy + pass.slowed * sending;
+        timing.end = timing.start + pass.busy[node.after_transfer] + pass.slowed * sending;
         rank.told = timing.end + pass.tail;
         *own++ = rank.told;
         if (node.sends_alone) rank.sending = rank.told + goes_on;

@@ -25,6 +25,8 @@ namespace orrery::sim {
 struct PassTimes {
     double lead = 0, busy = 0, tail = 0;
     double slowed = 0;  // what it takes longer for each second of a message beside it
+    // What it takes longer right after transfers that the host waits for, having launched nothing.
+    double launched = 0;
     // Where parameters are gathered for each pass: those that it begins with, and when after its
     // end those of the next pass can be.
     double gathers = 0, gathers_on = 0;
@@ -116,7 +118,8 @@ class ScheduleSkeleton {
         std::int32_t with = -1;       // in one exchange with what this node of the rank sends
         bool receives = false;        // over the network
         bool sends = false;
-        bool sends_alone = false;  // nothing that the rank receives comes with it
+        bool sends_alone = false;     // nothing that the rank receives comes with it
+        bool after_transfer = false;  // of the rank, in its order
     };
     struct Walk {
         std::vector<Node> nodes;

@@ -148,6 +148,7 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
         costs.busy[pass] = of_pass(&Sample::busy, pass);
         costs.tail[pass] = of_pass(&Sample::tail, pass);
         costs.undisturbed[pass] = of_pass(&Sample::undisturbed, pass);
+        costs.launched[pass] = of_pass(&Sample::launched, pass);
         costs.while_running[pass] = of_pass(&Sample::while_running, pass);
     }
     // A schedule that splits some backward passes runs the others whole.
@@ -157,6 +158,8 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
     };
     both(costs.busy);
     both(costs.undisturbed);
+    if (costs.launched[1].base == 0 && costs.launched[1].layer == 0)
+        costs.launched[1] = costs.launched[2];
     costs.elements = of(&Sample::elements);
     costs.expert_elements = of(&Sample::expert_elements);
     const double stepped = two.stepped - one.stepped;

@@ -48,6 +48,8 @@ struct StageCosts {
     std::array<ByLayers, kPasses> lead, busy, tail;
     // Of busy, kernels that run beside no communication, which more of that would slow down.
     std::array<ByLayers, kPasses> undisturbed;
+    // What a pass takes longer if its host launches nothing before it has its input.
+    std::array<ByLayers, kPasses> launched;
     // After the last backward pass: norms, scaling and the optimizer, of which the share of states
     // that a rank steps counts.
     ByLayers elements;  // parameters of a rank, those of experts left out

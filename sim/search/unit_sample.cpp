@@ -24,14 +24,18 @@ std::optional<std::size_t> pass_of(const plan::Step& step) {
 // A program's times.
 class TimeSampler {
   public:
-    // `streams`: by op number.
+    // By op number.
+    struct Kind {
+        plan::Stream stream;
+        Picoseconds launch;
+    };
     TimeSampler(const plan::Program& program, const plan::LinkedProgram& linked,
-                const std::vector<trace::Event>& events, const std::vector<plan::Stream>& streams,
+                const std::vector<trace::Event>& events, const std::vector<Kind>& kinds,
                 int repetitions)
         : program_(program),
           linked_(linked),
           events_(events),
-          stream_(streams),
+          kinds_(kinds),
           of_one_(linked.size() / static_cast<std::size_t>(repetitions)) {}
 
     SampledTimes take() {
@@ -46,6 +50,9 @@ class TimeSampler {
         Picoseconds begin = std::numeric_limits<Picoseconds>::max();
         Picoseconds end = 0;
         Picoseconds kernels = 0, messages = 0;
+        Picoseconds issued = 0;  // what the host takes for its ops
+        // The most that an op would be issued later than it starts, if the host began at 0.
+        Picoseconds late = std::numeric_limits<Picoseconds>::min();
         bool computes() const { return compute_end > 0; }
     };
 
@@ -59,7 +66,8 @@ class TimeSampler {
         for (std::size_t id = 0; id < of_one_; ++id) {
             Extent& extent = extents[linked_.step[id]];
             const trace::Event& event = events_[id];
-            const plan::Stream stream = stream_[linked_.op[id]];
+            extent.issued += kinds_[linked_.op[id]].launch;
+            const plan::Stream stream = kinds_[linked_.op[id]].stream;
             const bool kernel = stream == plan::Stream::compute || stream == plan::Stream::server;
             if (kernel) {
                 extent.compute_begin = std::min(extent.compute_begin, event.start);
@@ -70,6 +78,7 @@ class TimeSampler {
             if (kernel || of_passes(stream)) {
                 extent.begin = std::min(extent.begin, event.start);
                 extent.end = std::max(extent.end, event.end);
+                extent.late = std::max(extent.late, extent.issued - event.start);
             }
         }
         std::array<double, kPasses> count{};
@@ -85,6 +94,7 @@ class TimeSampler {
             times_.lead[*pass] = std::min(times_.lead[*pass], lead);
             times_.busy[*pass] += to_seconds(extent.compute_end - extent.compute_begin);
             times_.tail[*pass] += to_seconds(extent.end - extent.compute_end);
+            times_.launched[*pass] += to_seconds(extent.late + extent.begin);
             // Where no kernel runs messages are waited for; the others run beside kernels.
             const Picoseconds waited = extent.end - extent.begin - extent.kernels;
             const Picoseconds beside = std::max<Picoseconds>(0, extent.messages - waited);
@@ -98,6 +108,7 @@ class TimeSampler {
             times_.busy[pass] /= count[pass];
             times_.tail[pass] /= count[pass];
             times_.undisturbed[pass] /= count[pass];
+            times_.launched[pass] /= count[pass];
         }
     }
 
@@ -118,7 +129,7 @@ class TimeSampler {
         plan::StreamCounts issued{};
         for (std::size_t id = 0; id < of_one_; ++id) {
             const std::size_t step = linked_.step[id];
-            const plan::Stream stream = stream_[linked_.op[id]];
+            const plan::Stream stream = kinds_[linked_.op[id]].stream;
             const auto own = static_cast<std::size_t>(stream);
             const std::uint32_t number = ++issued[own];
             for (const plan::Transfer& transfer : program_.steps[step].transfers)
@@ -156,7 +167,7 @@ class TimeSampler {
     const plan::Program& program_;
     const plan::LinkedProgram& linked_;
     const std::vector<trace::Event>& events_;
-    const std::vector<plan::Stream>& stream_;
+    const std::vector<Kind>& kinds_;
     std::size_t of_one_;
     SampledTimes times_;
 };
@@ -297,16 +308,18 @@ class ByteSampler {
 
 std::vector<SampledTimes> sampled_times(const plan::Plan& plan, const Machine& machine) {
     const EngineResult result = run_engine(machine.input);
-    std::vector<plan::Stream> streams;
+    const trace::GraphLaunches& graphs = machine.input.graphs;
+    std::vector<TimeSampler::Kind> kinds;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops)
-            streams.push_back(op.stream);
+            kinds.push_back(
+                {op.stream, graphs.of(kinds.size(), machine.input.launch.of(op.kind(), op.phase))});
     std::vector<SampledTimes> times;
     for (std::size_t p = 0; p < plan.programs.size(); ++p)
         for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
             if (static_cast<std::size_t>(machine.input.tracks[t].program) != p) continue;
             times.push_back(TimeSampler(plan.programs[p], machine.input.linked[p], result.events[t],
-                                        streams, machine.repetitions)
+                                        kinds, machine.repetitions)
                                 .take());
             break;
         }

@@ -18,7 +18,7 @@ inline constexpr std::size_t kPasses = 4;  // forward, backward, backward_input,
 inline constexpr std::int64_t kUnitMicroBatches = 4;  // two of them neither first nor last
 
 struct SampledTimes {
-    std::array<double, kPasses> lead{}, busy{}, tail{}, undisturbed{};
+    std::array<double, kPasses> lead{}, busy{}, tail{}, undisturbed{}, launched{};
     double step_seconds = 0;
 };
 // Of the programs of a machine's plan, which ran alone.

@@ -18,9 +18,10 @@ ACCOUNTS = {"recompute": "recomputation", "exposed_tensor": "tensor communicatio
             "other": "other waiting", "exposed_expert": "expert communication"}
 
 ZERO_3 = ["layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.context_parallel=1", "layout.zero_stage=3",
-          "layout.micro_batch_size=1,2,4,8", "layout.recompute=none,full"]
+          "layout.zero_group_size=all,8,16,32,64", "layout.micro_batch_size=1,2,4,8", "layout.recompute=none,full"]
 TENSOR_AND_SHARDS = ["layout.tensor_parallel=2,4,8", "layout.pipeline_parallel=1", "layout.context_parallel=1",
-                     "layout.zero_stage=2,3", "layout.micro_batch_size=1,2,4,8", "layout.recompute=none,full",
+                     "layout.zero_stage=2,3", "layout.zero_group_size=all,8,16,32,64", "layout.micro_batch_size=1,2,4,8",
+                     "layout.recompute=none,full",
                      "layout.sequence_parallel=true"]
 THREE_D = ["layout.tensor_parallel=2,4,8", "layout.pipeline_parallel=2,4,5,6,7,8,9,12,16,18,32,64", "layout.context_parallel=1",
            "layout.virtual_pipeline=1..12", "layout.schedule=1f1b,interleaved", "layout.zero_stage=0,1",
@@ -72,7 +73,8 @@ def words_of(layout):
         chunks = layout["virtual_pipeline"]
         said.append(layout["schedule"] + (f" of {chunks}" if chunks > 1 else ""))
     if layout["data_parallel"] * layout["context_parallel"] > 1:
-        said.append(f"ZeRO-{layout['zero_stage']}")
+        group = layout.get("zero_group_size", "all")
+        said.append(f"ZeRO-{layout['zero_stage']}" + ("" if group == "all" else f" in groups of {group}"))
     said.append(f"micro-batch {layout['micro_batch_size']}")
     if layout["recompute"] != "none":
         said.append(f"{layout['recompute']} recomputation")
