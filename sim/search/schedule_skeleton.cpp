@@ -9,7 +9,8 @@
 
 #include "plan/check.hpp"
 #include "plan/schedule/exchanges.hpp"
-#include "sim/search/four.hpp"
+#include "sim/search/blocking_walk.hpp"
+#include "sim/search/pass_rows.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -47,68 +48,10 @@ InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond
             extrapolated(more.between_halves, fewer.between_halves, beyond)};
 }
 
-// What a pass that waits for nothing has waited for: without a branch in the walk's loop, which
-// takes most of what pricing a layout does. Beside it any time is nothing.
-constexpr double kLongAgo = -1e300;
-
-// A pass in each of several steps.
-template <typename Seconds>
-struct Pass {
-    Seconds lead{}, tail{}, slowed{}, gathers{}, gathers_on{};
-    std::array<Seconds, 2> busy{};  // and right after a transfer
-    Seconds asks{};  // since what its rank told others: long ago, where it asks before that
-
-    void set(std::size_t lane, const PassTimes& times, bool waits) {
-        set_lane(lead, lane, waits ? times.lead : kLongAgo);
-        set_lane(asks, lane, waits && times.lead > 0 ? 0 : kLongAgo);
-        set_lane(busy[0], lane, times.busy);
-        set_lane(busy[1], lane, times.busy + times.launched);
-        set_lane(tail, lane, times.tail);
-        set_lane(slowed, lane, times.slowed);
-        set_lane(gathers, lane, times.gathers > 0 ? times.gathers : kLongAgo);
-        set_lane(gathers_on, lane, times.gathers_on);
-    }
-};
-
-// The passes of several steps over the same stages: what is alike is there once, and stays in reach
-// of the walk.
-template <typename Seconds>
-struct Passes {
-    std::vector<Pass<Seconds>> rows;
-    std::vector<std::int32_t> row_of;  // by stage and pass
-
-    explicit Passes(std::span<const PipelinePace* const> paces) {
-        std::array<std::size_t, kLanes<Seconds>> run{};
-        std::array<std::int64_t, kLanes<Seconds>> left{};
-        const auto used = static_cast<std::ptrdiff_t>(paces.size());
-        for (std::size_t i = 0; i < paces.size(); ++i)
-            left[i] = paces[i]->runs.front().stages;
-        for (bool first = true; run[0] < paces[0]->runs.size(); first = false) {
-            // The first stage's forward pass waits for nothing.
-            const std::int64_t stages =
-                first ? 1 : *std::min_element(left.begin(), left.begin() + used);
-            const auto row = static_cast<std::int32_t>(rows.size());
-            for (std::size_t pass = 0; pass < 4; ++pass) {
-                const bool waits = pass != kWeight && !(first && pass == kForward);
-                Pass<Seconds>& added = rows.emplace_back();
-                for (std::size_t i = 0; i < paces.size(); ++i)
-                    added.set(i, paces[i]->runs[run[i]].passes[pass], waits);
-            }
-            for (std::int64_t stage = 0; stage < stages; ++stage)
-                row_of.insert(row_of.end(), {row, row + 1, row + 2, row + 3});
-            for (std::size_t i = 0; i < paces.size(); ++i) {
-                left[i] -= stages;
-                if (left[i] == 0 && ++run[i] < paces[i]->runs.size())
-                    left[i] = paces[i]->runs[run[i]].stages;
-            }
-        }
-    }
-};
-
 // Of a pass in each of several steps; as in TimedPass.
 template <typename Seconds>
 struct Timing {
-    Seconds free, sent, received, gathered, start, end, freed;
+    Seconds free, sent, received, gathered, start, end;
 };
 
 }  // namespace
@@ -148,7 +91,7 @@ ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::S
                        shape) {}
 
 ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape)
-    : more_(shape), fewer_(shape), walks_(std::make_unique<Walks>()) {
+    : order_(order), more_(shape), fewer_(shape), walks_(std::make_unique<Walks>()) {
     const auto pipeline = static_cast<std::int64_t>(shape.pipeline);
     has_fewer_ = shape.micro_batches > kMore * pipeline;
     if (has_fewer_) {
@@ -175,11 +118,25 @@ ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape
     part_moments();
 }
 
+plan::Schedule ScheduleSkeleton::take(plan::Schedule& made,
+                                      const plan::ScheduleShape& shape) const {
+    const std::lock_guard lock(walks_->taken);
+    return made.grid.empty() ? order_(shape) : std::exchange(made, {});
+}
+
 const ScheduleSkeleton::Walks& ScheduleSkeleton::walks() const {
     std::call_once(walks_->made, [&] {
-        walks_->more = walk_of(std::exchange(walks_->of_more, {}), more_.micro_batches);
+        walks_->more = walk_of(take(walks_->of_more, more_), more_.micro_batches);
         if (has_fewer_)
-            walks_->fewer = walk_of(std::exchange(walks_->of_fewer, {}), fewer_.micro_batches);
+            walks_->fewer = walk_of(take(walks_->of_fewer, fewer_), fewer_.micro_batches);
+    });
+    return *walks_;
+}
+
+const ScheduleSkeleton::Walks& ScheduleSkeleton::blocking_walks() const {
+    std::call_once(walks_->made_blocking, [&] {
+        walks_->blocking_more = BlockingWalk(take(walks_->of_more, more_));
+        if (has_fewer_) walks_->blocking_fewer = BlockingWalk(take(walks_->of_fewer, fewer_));
     });
     return *walks_;
 }
@@ -216,7 +173,6 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
     };
     const std::int32_t last = placement.stages() - 1;
     std::vector<std::size_t> next(schedule.grid.size());
-    std::vector<bool> sends(schedule.grid.size());  // the last pass of each rank
     std::vector<std::int32_t> last_of(stages * kPassesOfStage, -1);
     Walk walk;
     walk.nodes.reserve(2 * stages * m);
@@ -245,9 +201,7 @@ ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
                                      : backward[at(from, action.micro_batch)];
             if (waits && (node.waits_for < 0 || node.waits_for >= turn)) continue;
             node.receives = (onward || back) && away(from);
-            node.sends = node.sends_alone = (onward || back) && away(to);
-            node.after_transfer = node.receives || sends[rank];
-            sends[rank] = node.sends;
+            node.sends_alone = (onward || back) && away(to);
             const auto number = static_cast<std::int32_t>(walk.nodes.size());
             if (onward) forward[at(action.stage, action.micro_batch)] = number;
             if (back) backward[at(action.stage, action.micro_batch)] = number;
@@ -376,13 +330,9 @@ std::vector<PipelineTimes> ScheduleSkeleton::run(const Walk& walk,
     const auto none = in_all<Seconds>(0);
     all[0] = in_all<Seconds>(kLongAgo);
     Seconds* const ready = all.get() + 1;
-    Seconds hop{}, goes_on{};
-    std::array<Seconds, 2> to_send{};
-    for (std::size_t i = 0; i < paces.size(); ++i) {
+    Seconds hop{};
+    for (std::size_t i = 0; i < paces.size(); ++i)
         set_lane(hop, i, paces[i]->hop);
-        set_lane(to_send[1], i, paces[i]->blocks ? paces[i]->hop : 0);
-        set_lane(goes_on, i, paces[i]->blocks ? kLongAgo : paces[i]->hop);
-    }
     const std::array<Seconds, 2> to_receive = {none, hop};
     const auto at_most_hop = [&](const Seconds& beside) {
         return smaller(larger(beside, none), hop);
@@ -402,12 +352,12 @@ std::vector<PipelineTimes> ScheduleSkeleton::run(const Walk& walk,
         timing.gathered = rank.gathers + pass.gathers;
         timing.start = larger(larger(timing.free + pass.slowed * beside, came), timing.gathered);
         const Seconds sending = at_most_hop(rank.sending - timing.start);
-        timing.end = timing.start + pass.busy[node.after_transfer] + pass.slowed * sending;
+        timing.end = timing.start + pass.busy[0] + pass.slowed * sending;
         rank.told = timing.end + pass.tail;
         *own++ = rank.told;
-        if (node.sends_alone) rank.sending = rank.told + goes_on;
+        if (node.sends_alone) rank.sending = rank.told + hop;
         rank.gathers = timing.end + pass.gathers_on;
-        rank.free = timing.freed = timing.end + to_send[node.sends];
+        rank.free = timing.end;
         visit(node, timing);
     }
     std::vector<PipelineTimes> out(paces.size());
@@ -421,14 +371,27 @@ std::vector<PipelineTimes> ScheduleSkeleton::run(const Walk& walk,
     return out;
 }
 
-template <typename Seconds>
-void ScheduleSkeleton::run(std::span<const PipelinePace* const> paces,
-                           std::vector<PipelineTimes>& out) const {
+std::vector<PipelineTimes> ScheduleSkeleton::run_alike(
+    std::span<const PipelinePace* const> paces) const {
     static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
-    const auto ignored = [](const Node&, const Timing<Seconds>&) {};
-    std::vector<PipelineTimes> all = run<Seconds>(walks().more, paces, ignored);
+    if (paces.front()->blocks)
+        return extrapolated_times(paces, blocking_walks().blocking_more.run(paces),
+                                  [&] { return blocking_walks().blocking_fewer.run(paces); });
+    const auto run_over = [&](const Walk& walk) {
+        const auto ignored = [](const Node&, const auto& /*timing*/) {};
+        return paces.size() == 1 ? run<double>(walk, paces, ignored)
+                                 : run<Four>(walk, paces, ignored);
+    };
+    return extrapolated_times(paces, run_over(walks().more),
+                              [&] { return run_over(walks().fewer); });
+}
+
+template <typename Shorter>
+std::vector<PipelineTimes> ScheduleSkeleton::extrapolated_times(
+    std::span<const PipelinePace* const> paces, std::vector<PipelineTimes> all,
+    Shorter run_shorter) const {
     if (has_fewer_) {
-        const auto shorter = run<Seconds>(walks().fewer, paces, ignored);
+        const std::vector<PipelineTimes> shorter = run_shorter();
         for (std::size_t i = 0; i < all.size(); ++i) {
             const double more = beyond(paces[i]->micro_batches);
             all[i].end = extrapolated(all[i].end, shorter[i].end, more);
@@ -437,18 +400,18 @@ void ScheduleSkeleton::run(std::span<const PipelinePace* const> paces,
                     extrapolated(all[i].rank_ends[rank], shorter[i].rank_ends[rank], more);
         }
     }
-    std::move(all.begin(), all.end(), std::back_inserter(out));
+    return all;
 }
 
 std::vector<PipelineTimes> ScheduleSkeleton::run(std::span<const PipelinePace* const> paces) const {
     std::vector<PipelineTimes> out;
     out.reserve(paces.size());
-    for (std::size_t first = 0; first < paces.size(); first += kLanes<Four>) {
-        const auto some = paces.subspan(first, std::min(kLanes<Four>, paces.size() - first));
-        if (some.size() == 1)
-            run<double>(some, out);
-        else
-            run<Four>(some, out);
+    for (std::size_t first = 0, end = 0; first < paces.size(); first = end) {
+        while (end < paces.size() && end - first < kLanes<Four> &&
+               paces[end]->blocks == paces[first]->blocks)
+            ++end;
+        std::vector<PipelineTimes> times = run_alike(paces.subspan(first, end - first));
+        std::move(times.begin(), times.end(), std::back_inserter(out));
     }
     return out;
 }
@@ -501,6 +464,7 @@ std::vector<double> ScheduleSkeleton::least_rank_ends(const PipelinePace& pace) 
 
 std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(const plan::Schedule& schedule,
                                                             const PipelinePace& pace) const {
+    if (pace.blocks) return BlockingWalk(schedule).timed(schedule, pace);
     std::vector<std::vector<TimedPass>> passes(stages_.size());
     const auto keep = [&](const Node& node, const Timing<double>& timing) {
         const auto rank = static_cast<std::size_t>(node.rank);
@@ -514,7 +478,7 @@ std::vector<std::vector<TimedPass>> ScheduleSkeleton::timed(const plan::Schedule
         pass.gathered = std::max(0.0, timing.gathered);
         pass.start = timing.start;
         pass.end = timing.end;
-        pass.freed = timing.freed;
+        pass.freed = timing.end;
         if (node.receives)
             pass.from = schedule.placement.rank_of(
                 pass.action.stage + (pass.action.kind == ActionKind::forward ? -1 : 1));

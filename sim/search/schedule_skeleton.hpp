@@ -17,56 +17,10 @@
 #include <vector>
 
 #include "plan/schedule/schedule.hpp"
+#include "sim/search/blocking_walk.hpp"
+#include "sim/search/schedule_pace.hpp"
 
 namespace orrery::sim {
-
-// A pass of one stage: seconds as in StageCosts. Where its lead is below 0 it runs for so long
-// without its input.
-struct PassTimes {
-    double lead = 0, busy = 0, tail = 0;
-    double slowed = 0;  // what it takes longer for each second of a message beside it
-    // What it takes longer right after transfers that the host waits for, having launched nothing.
-    double launched = 0;
-    // Where parameters are gathered for each pass: those that it begins with, and when after its
-    // end those of the next pass can be.
-    double gathers = 0, gathers_on = 0;
-    bool operator==(const PassTimes&) const = default;
-};
-
-// What a step's pipeline takes its time from.
-struct PipelinePace {
-    // Stages one after another whose passes (by plan::ActionKind) take the same.
-    struct Run {
-        std::int64_t stages = 0;
-        std::array<PassTimes, 4> passes{};
-        bool operator==(const Run&) const = default;
-    };
-    std::int64_t micro_batches = 0;
-    double hop = 0;       // seconds of a message between two ranks …
-    bool blocks = false;  // … that keep its sender as long
-    std::vector<Run> runs;
-    bool operator==(const PipelinePace&) const = default;
-
-    void add(const std::array<PassTimes, 4>& stage);
-    std::vector<const std::array<PassTimes, 4>*> by_stage() const;
-};
-
-struct PipelineTimes {
-    double end = 0;                 // the last pass of all
-    std::vector<double> rank_ends;  // of each pipeline rank's last pass
-};
-
-// One of a step's passes, in seconds from the step's start.
-struct TimedPass {
-    plan::Action action;
-    std::int32_t from = -1;  // pipeline rank that its input comes from over the network; −1: none
-    double free = 0;         // its rank was done with the pass before
-    double sent = 0;         // what it waits for was there, at the rank that made it, …
-    double received = 0;     // … and here
-    double gathered = 0;     // the parameters that it begins with were here
-    double start = 0, end = 0;
-    double freed = 0;  // its rank was done with it: later than its end where a sender is kept
-};
 
 // What is alive of one chunk of a rank at a moment: micro-batches between forward and (the first
 // half of) backward, between forward and the second half, between the halves.
@@ -117,9 +71,7 @@ class ScheduleSkeleton {
         std::int32_t waits_for = -1;  // a node
         std::int32_t with = -1;       // in one exchange with what this node of the rank sends
         bool receives = false;        // over the network
-        bool sends = false;
         bool sends_alone = false;     // nothing that the rank receives comes with it
-        bool after_transfer = false;  // of the rank, in its order
     };
     struct Walk {
         std::vector<Node> nodes;
@@ -127,29 +79,37 @@ class ScheduleSkeleton {
     };
     // Made when first asked for: of layouts that do not fit nobody asks how long they take.
     struct Walks {
-        std::once_flag made;
-        plan::Schedule of_more, of_fewer;  // until then
+        std::once_flag made, made_blocking;
+        std::mutex taken;
+        plan::Schedule of_more, of_fewer;  // until the first of them are made
         Walk more, fewer;                  // fewer is empty where more has all
+        BlockingWalk blocking_more, blocking_fewer;
     };
     // What a chunk has in flight at a moment, and what of that the longer walk has more.
     struct Grown {
         InFlight now, more;
     };
-    static constexpr std::size_t kPassesOfStage = 4;
-
     static Walk walk_of(const plan::Schedule& schedule, std::int32_t micro_batches);
     std::vector<std::vector<Moment>> fullest_of(const plan::Schedule& schedule) const;
     void part_moments();
+    plan::Schedule take(plan::Schedule& made, const plan::ScheduleShape& shape) const;
     const Walks& walks() const;
+    const Walks& blocking_walks() const;
     // As many steps as a Seconds has lanes; visit(node, Timing) for each pass.
     template <typename Seconds, typename Visit>
     std::vector<PipelineTimes> run(const Walk& walk, std::span<const PipelinePace* const> paces,
                                    Visit visit) const;
-    template <typename Seconds>
-    void run(std::span<const PipelinePace* const> paces, std::vector<PipelineTimes>& out) const;
+    // As many steps as a Four has lanes, all of which block or none.
+    std::vector<PipelineTimes> run_alike(std::span<const PipelinePace* const> paces) const;
+    // Of those walked over all that is walked: what they are of all micro-batches.
+    template <typename Shorter>
+    std::vector<PipelineTimes> extrapolated_times(std::span<const PipelinePace* const> paces,
+                                                  std::vector<PipelineTimes> all,
+                                                  Shorter run_shorter) const;
     // Micro-batches beyond those walked ÷ those that the longer walk has more.
     double beyond(std::int64_t micro_batches) const;
 
+    Order order_;
     plan::ScheduleShape more_, fewer_;
     std::unique_ptr<Walks> walks_;
     bool has_fewer_ = false;  // else all micro-batches are walked

@@ -36,7 +36,8 @@ constexpr std::size_t kMostBatch = 64;   // … none of them was any good
 constexpr std::size_t kMostUnknown = 2;  // of a kind of which none has been simulated
 constexpr std::size_t kMostAfterEnough = 4;  // at once: each may rule out others
 constexpr std::size_t kMostUnparted = 16;    // that are kept, each with its plan and ops
-constexpr std::size_t kMostSimulated = 3;    // times as many as are asked for, once these are there
+// Once as many are there as are asked for: times these, and no fewer than.
+constexpr std::size_t kMostSimulated = 3, kFewestSimulated = 24;
 
 double cost_of(const plan::Scenario& scenario, double step_s) {
     return objective_of(Objective::cost_per_token, scenario, step_s);
@@ -382,13 +383,15 @@ class Pricing {
         std::vector<bool> taken(fitting.size());
         const std::vector<std::size_t> kin = kin_of(fitting);
         std::size_t after_enough = 0, done = 0, most_at_once = std::max(options_.top, kLeastBatch);
+        const std::size_t most_after_enough =
+            std::max(kFewestSimulated, kMostSimulated * options_.top);
         while (!stopped()) {
             std::vector<std::size_t> batch = candidates(fitting, kin, taken, layouts, estimated);
             if (batch.empty()) break;
             batch.resize(std::min(batch.size(),
                                   layouts.size() < options_.top ? most_at_once : kMostAfterEnough));
             if (layouts.size() >= options_.top) after_enough += batch.size();
-            if (after_enough > kMostSimulated * options_.top) break;
+            if (after_enough > most_after_enough) break;
             std::vector<std::optional<Simulated>> found(batch.size());
             const double most = layouts.size() < options_.top
                                     ? std::numeric_limits<double>::infinity()
@@ -428,8 +431,7 @@ class Pricing {
                 layouts[i].unparted.reset();  // not among them any more
             if (options_.simulating) {
                 std::size_t left = candidates(fitting, kin, taken, layouts, estimated).size();
-                if (layouts.size() >= options_.top)
-                    left = std::min(left, kMostSimulated * options_.top);
+                if (layouts.size() >= options_.top) left = std::min(left, most_after_enough);
                 options_.simulating(static_cast<double>(done) / static_cast<double>(done + left));
             }
         }

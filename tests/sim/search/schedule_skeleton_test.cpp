@@ -168,6 +168,99 @@ TEST(ScheduleSkeleton, BeginsAPassWithTheLastThatItWaitsFor) {
             }
 }
 
+// Where transfers block: when each pass of each rank begins, found by going over what lowering
+// issues again and again until nothing comes later any more.
+std::vector<std::vector<double>> starts_where_transfers_block(const plan::Schedule& schedule,
+                                                              const Times& times, double hop) {
+    const auto rows = plan::add_transfers(schedule.grid, schedule.placement);
+    std::map<plan::Action, double> ended;    // of passes, and of what sends, as of what receives
+    std::map<plan::Action, double> started;  // likewise
+    const auto sent_by = [](plan::Action transfer) {
+        if (plan::is_send(transfer.kind)) return transfer;
+        transfer.stage += plan::hop_to_peer(transfer.kind);
+        transfer.kind = transfer.kind == plan::ActionKind::recv_f ? plan::ActionKind::send_f
+                                                                  : plan::ActionKind::send_b;
+        return transfer;
+    };
+    const auto later = [](std::map<plan::Action, double>& of, const plan::Action& action,
+                          double time) {
+        const bool is_later = !of.contains(action) || of[action] < time;
+        if (is_later) of[action] = time;
+        return is_later;
+    };
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (const auto& row : rows) {
+            double computed = 0, transferred = 0;
+            std::map<plan::Action, double> made;  // by what sends it
+            for (const plan::LoweredStep& step : row) {
+                if (!plan::is_transfer(step.action.kind)) {
+                    const double start = std::max(computed, transferred);
+                    moved = later(started, step.action, start) || moved;
+                    computed = start + times[static_cast<std::size_t>(step.action.stage)]
+                                            [static_cast<std::size_t>(step.action.kind)]
+                                                .busy;
+                    const bool onward = step.action.kind == plan::ActionKind::forward;
+                    made[{step.action.stage,
+                          onward ? plan::ActionKind::send_f : plan::ActionKind::send_b,
+                          step.action.micro_batch}] = computed;
+                    continue;
+                }
+                std::vector<plan::Action> all = {sent_by(step.action)};
+                if (step.with) all.push_back(sent_by(*step.with));
+                double start = transferred;
+                for (const plan::Action& sent : all) {
+                    if (made.contains(sent)) start = std::max(start, made[sent]);
+                    if (started.contains(sent)) start = std::max(start, started[sent]);
+                }
+                for (const plan::Action& sent : all)
+                    moved = later(started, sent, start) || moved;
+                transferred = start + hop;
+            }
+        }
+    }
+    std::vector<std::vector<double>> starts;
+    for (const auto& row : schedule.grid) {
+        starts.emplace_back();
+        for (const plan::Action& action : row)
+            starts.back().push_back(started.at(action));
+    }
+    return starts;
+}
+
+TEST(ScheduleSkeleton, WaitsForAllTransfersThatAreIssuedWhereTheyBlock) {
+    std::size_t late = 0;
+    for (const plan::ScheduleKind& kind : plan::schedule_kinds())
+        for (const std::int32_t p : {2, 3, 4, 6})
+            for (const std::int32_t v : chunks_of(kind)) {
+                SCOPED_TRACE(std::string(kind.name) + " p " + std::to_string(p));
+                const plan::ScheduleShape shape{p, v, 4 * p};
+                const plan::Schedule schedule = kind.schedule(shape);
+                constexpr double kHop = 0.25;
+                Times times = unit_times(static_cast<std::size_t>(p * v));
+                times.back()[0].busy = 1.5;
+                const PipelinePace pace = pace_of(shape.micro_batches, times, kHop, true);
+                const ScheduleSkeleton skeleton(kind, shape);
+                const auto ranks = skeleton.timed(schedule, pace);
+                const auto expected = starts_where_transfers_block(schedule, times, kHop);
+                double end = 0;
+                for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+                    double done = 0;
+                    for (std::size_t i = 0; i < ranks[rank].size(); ++i) {
+                        const TimedPass& pass = ranks[rank][i];
+                        EXPECT_EQ(pass.start, expected[rank][i]);
+                        EXPECT_LE(done, pass.free);
+                        EXPECT_LE(std::max(pass.free, pass.received), pass.start);
+                        if (pass.freed > pass.end + kHop) ++late;
+                        done = pass.freed;
+                        end = std::max(end, pass.end);
+                    }
+                }
+                EXPECT_EQ(skeleton.run(pace).end, end);
+            }
+    EXPECT_GT(late, 0U);  // passes that other ranks' transfers have kept their rank from
+}
+
 // Times of a kind that layouts have: the first and the last stage differ, the others are of two
 // kinds at most, and some passes run beside messages or gather parameters.
 PipelinePace drawn_pace(std::mt19937_64& draw, std::int32_t p, std::int32_t v, std::int32_t m) {

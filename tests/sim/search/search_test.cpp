@@ -651,17 +651,20 @@ TEST(LayoutPricer, IsWithinItsBoundsWhereOneEffectIsMostOfTheStep) {
 }
 
 // Kernels of some microseconds, which a host that has waited for the transfers before them launches
-// too late.
-TEST(LayoutPricer, KnowsHostsThatWaitForTransfers) {
-    for (const char* pipeline : {"layout.pipeline_parallel=4", "layout.pipeline_parallel=8"}) {
-        const double miss = miss_of(
-            "gpt2-xl-a100x8",
-            {"training.framework=megatron-2021", pipeline, "layout.schedule=1f1b",
-             "layout.tensor_parallel=1", "layout.data_parallel=auto",
-             "layout.global_batch_size=128", "layout.recompute=none", "layout.zero_stage=1"},
-            2);
-        EXPECT_LE(std::abs(miss), 0.002) << pipeline;
-    }
+// too late; and ranks that keep each other waiting at transfers, which were out by a tenth and more
+// where backward runs in halves.
+TEST(LayoutPricer, KnowsHostsAndRanksThatWaitForTransfers) {
+    for (const char* schedule : {"1f1b", "zb-h1", "zb-2p"})
+        for (const char* pipeline : {"layout.pipeline_parallel=4", "layout.pipeline_parallel=8"}) {
+            const double miss =
+                miss_of("gpt2-xl-a100x8",
+                        {"training.framework=megatron-2021", pipeline,
+                         fmt::format("layout.schedule={}", schedule), "layout.tensor_parallel=1",
+                         "layout.data_parallel=auto", "layout.global_batch_size=128",
+                         "layout.recompute=none", "layout.zero_stage=1"},
+                        2);
+            EXPECT_LE(std::abs(miss), 0.015) << schedule << ' ' << pipeline;
+        }
 }
 
 // Of each pipeline rank of a trace what its accounts say of waiting for others, and the most that
