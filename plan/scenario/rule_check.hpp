@@ -27,10 +27,11 @@ class RuleCheck {
     RuleCheck& operator=(const RuleCheck&) = delete;
 
     // of_stages: rules that ask for nothing but the model's layers, the layout's pipeline_parallel,
-    // virtual_pipeline and layers_per_stage, and its schedule.
-    enum class Asked : std::uint8_t { all, of_stages };
-    // The code of the first rule that the scenario breaks; empty: none, and where all were asked it
-    // is what a reader of a file with these values would have read.
+    // virtual_pipeline and layers_per_stage, and its schedule. of_zero_groups: rules that ask for
+    // zero_group_size, of a scenario that broke none with another.
+    enum class Asked : std::uint8_t { all, of_stages, of_zero_groups };
+    // The code of the first rule that the scenario breaks; empty: none, and but for of_stages it is
+    // what a reader of a file with these values would have read.
     std::string first_broken(Scenario& scenario, LeftToSettle left, Asked asked = Asked::all);
     // What the last one that was broken says.
     const std::string& message() const;

@@ -17,6 +17,7 @@ struct Row {
     // Whether it asks for nothing but the model's layers, how many stages there are, and the
     // schedule.
     bool of_stages = false;
+    bool of_zero_groups = false;  // whether it asks for zero_group_size
 };
 
 // In order: what the model excludes comes first, so that the rules after it skip that degree; sizes
@@ -29,17 +30,18 @@ constexpr Row kRules[] = {
     {[](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
         check_batch(reading, choices, scenario);
     }},
-    {as_rule<check_experts>},
+    {as_rule<check_experts>, false, true},
     {as_rule<check_latents>},
     {as_rule<check_attention_chunks>},
     {as_rule<check_multi_token>},
     {as_rule<check_batch_ramp>},
-    {as_rule<check_zero>},
+    {as_rule<check_zero>, false, true},
     {as_rule<check_offload>},
     {as_rule<check_data_cache>},
     {[](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
-        check_fp8(reading, scenario);
-    }},
+         check_fp8(reading, scenario);
+     },
+     false, true},
     {as_rule<check_optimizer_states>},
     {as_rule<check_lora>},
     {as_rule<check_post_validation>},
@@ -95,6 +97,7 @@ std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left, Asked
     const LayoutChoices choices{left.data_parallel, left.layers_per_stage};
     for (const Row& rule : kRules) {
         if (asked == Asked::of_stages && !rule.of_stages) continue;
+        if (asked == Asked::of_zero_groups && !rule.of_zero_groups) continue;
         rule.check(reading, choices, scenario);
         if (reading.errors().empty()) continue;
         std::string code = reading.errors().front().code;

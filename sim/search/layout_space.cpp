@@ -199,6 +199,14 @@ bool LayoutSpace::tries(std::string_view key, Is is) const {
     });
 }
 
+std::int64_t LayoutSpace::zero_group(std::uint64_t place) const {
+    const auto axis = std::find_if(axes_.begin(), axes_.end(), [](const LayoutAxis& one) {
+        return one.key == "zero_group_size";
+    });
+    ORRERY_CHECK(axis != axes_.end(), "groups of ZeRO are varied");
+    return axis->values[place].zero_group_size;
+}
+
 std::uint64_t LayoutSpace::with_first_zero_group(std::uint64_t number) const {
     const std::uint64_t others = number / stages_;
     return number - others % zero_groups_ * stages_;

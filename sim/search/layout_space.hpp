@@ -43,6 +43,7 @@ class LayoutSpace {
     // the first of them is all ranks; else 1. A combination that breaks a rule with the first
     // breaks it with every other, too.
     std::uint64_t zero_groups() const { return zero_groups_; }
+    std::int64_t zero_group(std::uint64_t place) const;
     // The combination that differs in that alone, with the first of its values.
     std::uint64_t with_first_zero_group(std::uint64_t number) const;
     // Whether a scenario with a layout of the space is the same as with another, which is the one

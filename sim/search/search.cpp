@@ -262,12 +262,24 @@ class Pricing {
         const std::uint64_t count = range.end - range.first, groups = base.space.zero_groups();
         for (std::uint64_t i = 0; i < count; ++i) {
             const std::uint64_t other = range.first + (i + kApart * place) % count;
-            for (std::uint64_t group = 0; group < groups; ++group) {
-                const std::uint64_t number =
-                    (other * groups + group) * stages_[b].size() + range.stages;
-                scenario.layout = base.space.layout(number);
-                const bool priced = price_one(b, number, rules, scenario, block, untimed);
-                if (group == 0 && (!priced || scenario.layout.zero_stage == 0)) break;
+            const auto number = [&](std::uint64_t group) {
+                return (other * groups + group) * stages_[b].size() + range.stages;
+            };
+            scenario.layout = base.space.layout(number(0));
+            scenario.training.fp8 = base.read.scenario->training.fp8;
+            if (!price_one(b, number(0), settle(base, rules, scenario), rules, scenario, block,
+                           untimed) ||
+                scenario.layout.zero_stage == 0)
+                continue;
+            for (std::uint64_t group = 1; group < groups; ++group) {
+                scenario.layout.zero_group_size = base.space.zero_group(group);
+                scenario.training.fp8 = base.read.scenario->training.fp8;
+                const bool repeats = base.space.repeats(scenario, scenario.layout.data_parallel);
+                const std::string broken =
+                    repeats
+                        ? kRepeats
+                        : rules.first_broken(scenario, {}, plan::RuleCheck::Asked::of_zero_groups);
+                price_one(b, number(group), broken, rules, scenario, block, untimed);
             }
         }
         walk(untimed.estimates);
@@ -279,12 +291,10 @@ class Pricing {
         return block;
     }
 
-    // A combination, which the scenario has; whether it is a layout.
-    bool price_one(std::uint32_t b, std::uint64_t number, plan::RuleCheck& rules,
-                   plan::Scenario& scenario, Block& block, Untimed& untimed) const {
-        const SearchBase& base = bases_[b];
-        scenario.training.fp8 = base.read.scenario->training.fp8;
-        const std::string broken = settle(base, rules, scenario);
+    // A combination, which the scenario has, and what it breaks; whether it is a layout.
+    bool price_one(std::uint32_t b, std::uint64_t number, const std::string& broken,
+                   const plan::RuleCheck& rules, const plan::Scenario& scenario, Block& block,
+                   Untimed& untimed) const {
         if (broken == kRepeats) return false;
         ++block.evaluated;
         if (!broken.empty()) {
@@ -303,7 +313,7 @@ class Pricing {
         ++block.priced;
         PricedLayout priced{
             b, number, 0, estimate.layout.peak_bytes, estimate.layout.fit_probability, 0, 0};
-        if (may_fit(estimate.layout, *base.profile, scenario)) {
+        if (may_fit(estimate.layout, *bases_[b].profile, scenario)) {
             untimed.priced.push_back(priced);
             untimed.layouts.push_back(scenario.layout);
             untimed.estimates.push_back(std::move(estimate));

@@ -209,6 +209,29 @@ TEST(Search, TriesGroupsOfZeroThatArePartOfTheRanks) {
     const SearchResult result = sim::search(search.bases, options);
     EXPECT_EQ(result.priced, expected.size());
     EXPECT_EQ(result.evaluated, expected.size());
+    // Where a model has experts, not all groups have all of them, and where several rules are asked
+    // for, those that ask for the group say what all of them say.
+    const LayoutSearch of_experts = searched(
+        input_of("mixtral-8x22b-h100x128"),
+        {"layout.expert_parallel=1,4,8", "layout.tensor_parallel=1,2", "layout.zero_stage=1,3",
+         "layout.pipeline_parallel=2,4", "layout.zero_group_size=all,1,2,3,4,8,64"});
+    const LayoutSpace& space = of_experts.bases[0].space;
+    std::map<std::string, int> codes;
+    for (std::uint64_t number = 0; number < space.size(); ++number) {
+        plan::RuleCheck all(of_experts.bases[0].read.given), some(of_experts.bases[0].read.given);
+        std::string with_all_ranks, broken;
+        auto first = scenario_of(of_experts.bases[0], space.with_first_zero_group(number), all,
+                                 with_all_ranks);
+        const auto own = scenario_of(of_experts.bases[0], number, all, broken);
+        if (!first || broken == "repeats") continue;
+        first->layout.zero_group_size = space.layout(number).zero_group_size;
+        EXPECT_EQ(some.first_broken(*first, {}, plan::RuleCheck::Asked::of_zero_groups), broken);
+        EXPECT_TRUE(!own || *first == *own);
+        ++codes[broken];
+    }
+    EXPECT_GT(codes[""], 0);
+    EXPECT_GT(codes["S027"], 0);
+    EXPECT_GT(codes["S038"], 0);
     // With nothing said they are tried, too.
     const std::vector<std::string> usual =
         usual_values("zero_group_size", *input_of("llama2-7b-a100x8").content().scenario);
