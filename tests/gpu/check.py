@@ -1,7 +1,9 @@
-"""Checks the CUDA backend on a machine that has a GPU, from an installed folder, in some minutes: every kernel against
-the CPU's, whole training runs on one rank and on several that share the GPU, memory under compute-sanitizer, and a
-calibration that then predicts steps it has not seen, all of them or the parts that --only names. Leaves summary.json and summary.md in the output folder, beside
-what each check printed. Exit code 0: all passed; 1: one failed; 6: there is no GPU; 2: usage.
+"""Checks the CUDA backend on a machine that has a GPU, from an installed folder: every kernel against the CPU's,
+training runs in layouts of one rank and of several that share the GPU, memory under compute-sanitizer, a calibration
+that then predicts steps it has not seen, and how fast shipped models train: all parts or those that --only names. Each
+has four minutes; one that needs more is ended, and goes on where it was when it is called again. Leaves summary.json,
+summary.md, profile.json and a log of each part that runs many programs. Exit code 0: all passed; 1: one failed or was
+ended; 6: there is no GPU; 2: usage.
 """
 
 import argparse
@@ -10,16 +12,21 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
-import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True  # it would lie beside this file, in an installation
+from check_part import Failed, OutOfTime, Part
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = HERE.parents[1] / "scenarios" / "runs"  # in the source tree and in an installed folder
 TINY_GPT = str(RUNS / "tiny-gpt.json")
 TINY_MOE = str(RUNS / "tiny-moe.json")
 GPT2 = str(RUNS / "gpt2-124m-h200.json")
+PART_SECONDS = 240  # two parts and their starts are in ten minutes, which is what queues give
+PROGRAM_SECONDS = 120
 KERNEL_CHECKS_AT_ONCE = 6  # most of their time is the CPU's
 LOSS_STEPS = 20
 EXPERTS_LOSS_STEPS = 3  # a token whose two best experts are within rounding goes elsewhere, sooner or later
@@ -27,23 +34,28 @@ EXPERTS_LOSS_STEPS = 3  # a token whose two best experts are within rounding goe
 # signs of gradients. Layouts of CPU ranks stay within 5e-6 of one another; this is ten times as much.
 LOSS_TOLERANCE = 5e-5
 FIRST_LOSS_TOLERANCE = 1e-5  # before any update
-PREDICTION_WARM_UP = 3
-PREDICTION_STEPS = 10
+WARM_UP_STEPS = 3  # as many as train leaves out of what it says of its steps
+MEASURED_STEPS = 10
 
-# Ranks that share the GPU, beside one rank; what is captured in CUDA graphs.
-SHARED_LAYOUTS = {
-    "tensor 2": (2, ["layout.tensor_parallel=2"]),
-    "pipeline 2": (2, ["layout.pipeline_parallel=2"]),
-    "data 2, ZeRO-1": (2, ["layout.data_parallel=2", "layout.zero_stage=1"]),
-    "data 2, ZeRO-3": (2, ["layout.data_parallel=2", "layout.zero_stage=3"]),
-    "context 2, ring": (2, ["layout.context_parallel=2"]),
+# One rank, and ranks that share the GPU; what products take along and what is captured in CUDA graphs. NCCL refuses two
+# ranks on one device of a machine; train --ranks-per-gpu lets it see several machines, which speak through sockets.
+LAYOUTS = {
+    "one rank": (1, []),
     "captured": (1, ["training.cuda_graphs=per_layer"]),
     "epilogues": (1, ["training.activation_kernel=epilogue"]),
     "bias gradients": (1, ["training.bias_gradient_kernel=epilogue"]),
+    "tensor 2": (2, ["layout.tensor_parallel=2"]),
+    "pipeline 2": (2, ["layout.pipeline_parallel=2"]),
+    "data 2": (2, ["layout.data_parallel=2"]),
+    "data 2, ZeRO-1": (2, ["layout.data_parallel=2", "layout.zero_stage=1"]),
+    "data 2, ZeRO-2": (2, ["layout.data_parallel=2", "layout.zero_stage=2"]),
+    "data 2, ZeRO-3": (2, ["layout.data_parallel=2", "layout.zero_stage=3"]),
+    "context 2, ring": (2, ["layout.context_parallel=2"]),
     "tensor 2, captured": (2, ["layout.tensor_parallel=2", "training.cuda_graphs=per_layer"]),
     "tensor 2, pipeline 2": (4, ["layout.tensor_parallel=2", "layout.pipeline_parallel=2"]),
 }
-SHARED_EXPERTS = {
+LAYOUTS_OF_EXPERTS = {
+    "one rank": (1, []),
     "experts 2": (2, ["layout.data_parallel=2", "layout.expert_parallel=2"]),
     "experts 2, deduplicated": (2, ["layout.data_parallel=2", "layout.expert_parallel=2",
                                     "layout.expert_dispatcher=deduplicated"]),
@@ -70,37 +82,23 @@ SHAPES = {
         "num_experts": 16, "num_experts_per_tok": 2, "norm_topk_prob": True, "vocab_size": 32000})],
 }
 
-
-class Failed(Exception):
-    """A check that did not pass; the text says why."""
-
-
-class Bench:
-    def __init__(self, programs, out):
-        self.programs = programs
-        self.out = out
-
-    def run(self, name, program, arguments, seconds):
-        """Runs a program to its end; its output is kept beside the summary. Returns (exit code, stdout)."""
-        command = [str(self.programs / program), *arguments]
-        stem = self.out / name.replace(" ", "_").replace(",", "")
-        with open(f"{stem}.err", "wb") as errors:
-            try:
-                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=seconds, check=False)
-                code, output = done.returncode, done.stdout.decode()
-            except subprocess.TimeoutExpired as late:
-                code, output = 124, (late.stdout or b"").decode()
-        pathlib.Path(f"{stem}.out").write_text(output)
-        return code, output
-
-    def must(self, name, program, arguments, seconds):
-        code, output = self.run(name, program, arguments, seconds)
-        if code != 0:
-            stem = self.out / name.replace(" ", "_").replace(",", "")
-            said = pathlib.Path(f"{stem}.err").read_text(errors="replace").strip().splitlines()
-            reason = "took too long" if code == 124 else f"exit code {code}"
-            raise Failed(f"{program} {name}: {reason}" + (f": {said[-1]}" if said else ""))
-        return output
+# Shipped models as speed is published of them: bf16, no dropout, batches for 80 GB. Of the 8B so many layers as fit.
+NO_DROPOUT = ["model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"]
+SPEED_SHAPES = {
+    "GPT-2 124M, 1,024": [*NO_DROPOUT, "layout.micro_batch_size=32", "layout.global_batch_size=64"],
+    "GPT-2 XL 1.5B, 1,024": ["model=models/gpt2-xl.json", *NO_DROPOUT, "layout.micro_batch_size=8",
+                             "layout.global_batch_size=16"],
+    "Llama 3.2 1B, 4,096": ["model=models/llama3.2-1b.json", "training.sequence_length=4096",
+                            "layout.micro_batch_size=2", "layout.global_batch_size=4"],
+    "Llama 3 8B, 4 of 32 layers, 8,192": ["model=models/llama3-8b.json", "model.num_hidden_layers=4",
+                                          "training.sequence_length=8192", "layout.micro_batch_size=1",
+                                          "layout.global_batch_size=2"],
+}
+# Shipped profiles, whose peaks are the vendor's, by what the driver calls the device.
+PROFILES = {"NVIDIA A100-SXM4-40GB": "a100-40gb-sxm", "NVIDIA A100-SXM4-80GB": "a100-80gb-sxm",
+            "NVIDIA A100 80GB PCIe": "a100-80gb-pcie", "NVIDIA H100 80GB HBM3": "h100-sxm",
+            "NVIDIA H100 PCIe": "h100-80gb-pcie", "NVIDIA H200": "h200-sxm", "NVIDIA B200": "b200-sxm",
+            "NVIDIA L40S": "l40s", "NVIDIA GeForce RTX 4090": "rtx-4090"}
 
 
 def sets(settings):
@@ -115,32 +113,41 @@ def losses(output):
     return [event["loss"] for event in events(output) if event["event"] in ("step", "skip")]
 
 
-def train(bench, name, arguments, seconds=120):
-    return bench.must(name, "orrery-run", ["train", *arguments, "--json"], seconds)
+def train(part, name, arguments):
+    return part.must(name, "orrery-run", ["train", *arguments, "--json"], PROGRAM_SECONDS)
 
 
-def check_doctor(bench):
-    report = json.loads(bench.must("doctor", "orrery-run", ["doctor", "--backend", "cuda", "--json"], 30))
+def train_measured(part, name, scenario):
+    steps = WARM_UP_STEPS + MEASURED_STEPS
+    return train(part, name, [*scenario, "--backend", "cuda", "--steps", str(steps)])
+
+
+def check_doctor(part):
+    report = json.loads(part.must("doctor", "orrery-run", ["doctor", "--backend", "cuda", "--json"], 30))
     return {"report": report}
 
 
-def check_kernels(bench):
-    names = bench.must("kernels", "orrery-gpu-check", [], 30).split()
+def check_kernels(part):
+    names = part.must("names", "orrery-gpu-check", [], 30).split()
 
-    def run(name):
-        return bench.run(f"kernels {name}", "orrery-gpu-check", [str(RUNS.parent), name], 300)
+    def check(name):
+        code, output, _ = part.run(name, "orrery-gpu-check", [str(RUNS.parent), name], 200)
+        cases = [line for line in events(output) if "op" in line]
+        bounds = [[case["worst_of_bound"], f"{case['op']} {case['dtype']}"] for case in cases
+                  if "worst_of_bound" in case]
+        return {"code": code, "ends": bool(events(output)), "outputs": len(cases), "worst": max(bounds, default=None),
+                "wrong": [f"{case['op']} {case['dtype']}" for case in cases if not case["right"]]}
 
     with concurrent.futures.ThreadPoolExecutor(KERNEL_CHECKS_AT_ONCE) as pool:
-        done = dict(zip(names, pool.map(run, names)))
-    cases = [line for _, output in done.values() for line in events(output) if "op" in line]
-    wrong = [case for case in cases if not case["right"]]
-    failed = [f"{name}: exit code {code}" for name, (code, output) in done.items() if code or not events(output)]
+        done = dict(zip(names, pool.map(lambda name: part.once(name, lambda: check(name)), names)))
+    outputs = sum(row["outputs"] for row in done.values())
+    wrong = [what for row in done.values() for what in row["wrong"]]
+    failed = [f"{name}: exit code {row['code']}" for name, row in done.items() if row["code"] or not row["ends"]]
     if failed:
-        worst = ", ".join(sorted({f"{case['op']} {case['dtype']}" for case in wrong})[:8])
-        raise Failed("; ".join(failed) + f"; {len(wrong)} of {len(cases)} outputs wrong"
-                     + (f": {worst}" if worst else ""))
-    worst = max((case.get("worst_of_bound", 0), case["op"], case["dtype"]) for case in cases)
-    return {"outputs": len(cases), "worst_of_bound": worst[0], "worst": f"{worst[1]} {worst[2]}"}
+        raise Failed("; ".join(failed) + f"; {len(wrong)} of {outputs} outputs wrong"
+                     + (f": {', '.join(sorted(set(wrong))[:8])}" if wrong else ""))
+    worst, where = max(row["worst"] for row in done.values() if row["worst"])
+    return {"outputs": outputs, "worst_of_bound": worst, "worst": where}
 
 
 def compare_losses(name, found, expected):
@@ -153,26 +160,38 @@ def compare_losses(name, found, expected):
     return worst
 
 
-def check_losses(bench, scenario, steps, layouts):
+def compare_layouts(part, scenario, steps, layouts):
+    """({layout: how far its losses are from the CPU's}, [what failed])."""
     run = [scenario, "--steps", str(steps)]
     stem = pathlib.Path(scenario).stem
-    expected = losses(train(bench, f"{stem} cpu", [*run, *sets(ONE_RANK)]))
+    expected = part.once(f"{stem}, cpu", lambda: losses(train(part, f"{stem}, cpu", [*run, *sets(ONE_RANK)])))
     worst, failures = {}, []
-    for name, (ranks, settings) in {"one rank": (1, []), **layouts}.items():
+
+    def compare(name, ranks, settings):
         merged = {setting.split("=")[0]: setting for setting in ONE_RANK + settings}
         shared = ["--ranks-per-gpu", str(ranks)] if ranks > 1 else []
+        output = train(part, name, [*run, "--backend", "cuda", *shared, *sets(merged.values())])
+        return compare_losses(name, losses(output), expected)
+
+    for layout, (ranks, settings) in layouts.items():
+        name = f"{stem}, {layout}"
         try:
-            output = train(bench, f"{stem} cuda {name}", [*run, "--backend", "cuda", *shared, *sets(merged.values())])
-            worst[name] = compare_losses(name, losses(output), expected)
+            worst[name] = part.once(name, lambda: compare(name, ranks, settings))
         except Failed as failure:  # the other layouts say more about why
             failures.append(str(failure))
-    if failures:
-        raise Failed("; ".join(failures))
-    return {"steps": steps, "worst_relative_difference": worst, "first_loss": expected[0],
-            "last_loss": expected[-1], "ranks_that_share_a_gpu": "correctness only"}
+    return worst, failures
 
 
-def check_sanitizer(bench):
+def check_layouts(part):
+    worst, failures = compare_layouts(part, TINY_GPT, LOSS_STEPS, LAYOUTS)
+    of_experts, more_failures = compare_layouts(part, TINY_MOE, EXPERTS_LOSS_STEPS, LAYOUTS_OF_EXPERTS)
+    if failures + more_failures:
+        raise Failed("; ".join(failures + more_failures))
+    return {"steps": LOSS_STEPS, "steps_of_experts": EXPERTS_LOSS_STEPS,
+            "worst_relative_difference": {**worst, **of_experts}, "ranks_that_share_a_gpu": "correctness only"}
+
+
+def check_sanitizer(part):
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not os.access(sanitizer, os.X_OK):
         raise Failed("compute-sanitizer was not found: it comes with the CUDA toolkit (cuda-sanitizer)")
@@ -180,63 +199,117 @@ def check_sanitizer(bench):
             "moe": [TINY_MOE, *sets([*ONE_RANK, "model.num_hidden_layers=2"])]}
 
     # Poisoned memory is initialised memory: initcheck then looks at the arena's gaps alone.
-    def run(job):
-        tool, model = job
-        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", str(bench.programs / "orrery-run"), "train",
-                   *once[model], *sets(["layout.global_batch_size=2", "training.sequence_length=32"]),
-                   "--backend", "cuda", "--steps", "1", "--check-memory", "--json"]
-        with open(bench.out / f"sanitizer_{tool}_{model}.log", "wb") as lines:
-            try:
-                return subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, timeout=150,
-                                      check=False).returncode
-            except subprocess.TimeoutExpired:
-                return 124
+    def check(tool, model):
+        return part.run(f"{tool} {model}", sanitizer, [
+            "--tool", tool, "--error-exitcode", "9", str(part.programs / "orrery-run"), "train", *once[model],
+            *sets(["layout.global_batch_size=2", "training.sequence_length=32"]), "--backend", "cuda", "--steps", "1",
+            "--check-memory", "--json"], 150)[0]
 
     jobs = [(tool, model) for tool in ("memcheck", "racecheck", "initcheck") for model in once]
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
-        found = {f"{tool} {model}": code for (tool, model), code in zip(jobs, pool.map(run, jobs))}
+        codes = pool.map(lambda job: part.once(" ".join(job), lambda: check(*job)), jobs)
+        found = {" ".join(job): code for job, code in zip(jobs, codes)}
     if any(found.values()):
-        raise Failed(f"exit codes {found}; see sanitizer_*.log")
+        raise Failed(f"exit codes {found}; see {part.log.name}")
     return {"runs": sorted(found)}
 
 
-def check_calibration(bench, profile, name):
-    bench.must("calibrate", "orrery-run", ["calibrate", "--backend", "cuda", "-o", str(profile), "--device", name],
-               240)
-    return {"profile": profile.name, "report": (bench.out / "calibrate.out").read_text()}
+def check_calibration(part, profile, name):
+    report = part.must("calibrate", "orrery-run",
+                       ["calibrate", "--backend", "cuda", "-o", str(profile), "--device", name], PART_SECONDS - 10)
+    return {"profile": profile.name, "report": report}
 
 
-def check_prediction(bench, profile, device):
+def check_prediction(part, profile, device):
+    if not profile.exists():
+        raise Failed(f"there is no {profile.name}: --only calibrate measures it")
+
+    def measure(name, scenario):
+        found = events(train_measured(part, f"{name}, measured", scenario))
+        steps = [event["time_s"] for event in found if event["event"] == "step"]
+        return {"losses": [event["loss"] for event in found if event["event"] == "step"][:2],
+                "measured_s": statistics.median(steps[WARM_UP_STEPS:]),
+                "arena_bytes": found[-1]["arena_bytes_by_rank"][0],
+                "other_bytes": found[-1]["other_bytes_by_rank"][0]}
+
     rows = []
     for name, settings in SHAPES.items():
         scenario = [GPT2, *sets([*settings, f"cluster.profile={profile}", f"cluster.device={device}"])]
-        output = train(bench, f"measured {name}", [*scenario, "--backend", "cuda", "--steps",
-                                                   str(PREDICTION_STEPS + PREDICTION_WARM_UP)])
-        steps = [event["time_s"] for event in events(output) if event["event"] == "step"]
-        end = events(output)[-1]
-        predicted = json.loads(bench.must(f"predicted {name}", "orrery", ["simulate", *scenario, "--json"], 60))
-        measured_s = statistics.median(steps[PREDICTION_WARM_UP:])
+        measured = part.once(name, lambda: measure(name, scenario))
+        predicted = json.loads(part.must(f"{name}, predicted", "orrery", ["simulate", *scenario, "--json"], 60))
         predicted_s = predicted["step"]["time_s"]
-        rows.append({"shape": name, "settings": settings, "losses": losses(output)[:2], "measured_s": measured_s, "predicted_s": predicted_s,
-                     "error": predicted_s / measured_s - 1, "arena_bytes": end["arena_bytes_by_rank"][0],
-                     "other_bytes": end["other_bytes_by_rank"][0]})
-    return {"rows": rows, "mean_abs_error": statistics.mean(abs(row["error"]) for row in rows)}
+        rows.append({"shape": name, "settings": settings, **measured, "predicted_s": predicted_s,
+                     "error": predicted_s / measured["measured_s"] - 1})
+    return {"predictions": rows, "mean_abs_error": statistics.mean(abs(row["error"]) for row in rows)}
+
+
+def check_speed(part, doctors):
+    """Tokens/s, and as MFU the model's FLOPs over the vendor's dense peak of bf16: 6N + 6LCT of a token (attention at
+    half, as it is causal) and 6N + 12LCT (as many publish), with N the weights of matrices that multiply."""
+    gpus = doctors.get("report", {}).get("gpus", [])
+    device = PROFILES.get(gpus[0]["name"]) if gpus else None
+
+    def measure(name, scenario):
+        found = {event["event"]: event for event in events(train_measured(part, name, scenario))}
+        start, end = found["start"], found["end"]
+        return {"parameters": start["parameters"], "tokens_per_step": start["tokens_per_step"],
+                "flops_per_token": start["model_flops_per_step"] / start["tokens_per_step"],
+                "step_time_s": end["step_time_s"], "tokens_per_s": end["tokens_per_s"]}
+
+    rows = []
+    for name, settings in SPEED_SHAPES.items():
+        of_device = [f"cluster.profile=profiles/{device}.json", f"cluster.device={device}"] if device else []
+        scenario = [GPT2, *sets([*settings, *of_device])]
+        _, output, errors = part.run(f"{name}, FLOPs", "orrery", ["simulate", *scenario, "--json"], 60)
+        if not output:
+            raise Failed(f"orrery simulate {name}: {errors.strip()}")
+        account = json.loads(output)
+        row = {"shape": name, "settings": settings, "device": device}
+        rows.append(row)
+        if not account["memory"]["fits"]:
+            row["left_out"] = "does not fit into the device's memory"
+            continue
+        row.update(part.once(name, lambda: measure(name, scenario)))
+        throughput = account["throughput"]
+        row["peak_tflops"] = throughput["peak_tflops"] if device else None  # else it is the scenario's own device's
+        mfu = row["flops_per_token"] * row["tokens_per_s"] / (throughput["peak_tflops"] * 1e12)
+        row["mfu"] = mfu * throughput["mfu_causal"] / throughput["mfu"] if device else None
+        row["mfu_unmasked"] = mfu if device else None
+    return {"speed": rows, "gpu": gpus[0]["name"] if gpus else None}
+
+
+def share(part):
+    return "" if part is None else f"{part:.1%}"
+
+
+def verdict(check):
+    if not check.get("finished", True):
+        return "**not finished**"
+    return "passed" if check["passed"] else "**failed**"
 
 
 def markdown(summary):
     lines = ["# The CUDA backend on this machine", "", f"{summary['date']}, {summary['seconds']:.0f} s", "",
-             "| check | result | seconds | |", "|---|---|---|---|"]
+             "| part | check | result | seconds | |", "|---|---|---|---|---|"]
     for check in summary["checks"]:
         said = check.get("reason") or brief(check)
-        lines.append(f"| {check['name']} | {'passed' if check['passed'] else '**failed**'} | {check['seconds']:.0f} "
-                     f"| {said} |")
-    for check in summary["checks"]:
-        rows = check.get("found", {}).get("rows")
-        if not rows:
-            continue
+        lines.append(f"| {check['part']} | {check['name']} | {verdict(check)} | {check['seconds']:.0f} | {said} |")
+    found = {check["part"]: check.get("found", {}) for check in summary["checks"]}
+    if found.get("layouts"):
+        lines += ["", "| layout | losses from the CPU's |", "|---|---|"]
+        lines += [f"| {name} | {value:.1e} |"
+                  for name, value in found["layouts"]["worst_relative_difference"].items()]
+    if found.get("predict"):
         lines += ["", "| step of GPT-2 124M, bf16 | measured | predicted | error |", "|---|---|---|---|"]
         lines += [f"| {row['shape']} | {row['measured_s'] * 1e3:.1f} ms | {row['predicted_s'] * 1e3:.1f} ms "
-                  f"| {row['error']:+.1%} |" for row in rows]
+                  f"| {row['error']:+.1%} |" for row in found["predict"]["predictions"]]
+    if found.get("speed"):
+        lines += ["", "| bf16, no dropout | a step | tokens/s | MFU, 6N + 6LCT | MFU, 6N + 12LCT | of TFLOP/s |",
+                  "|---|---|---|---|---|---|"]
+        lines += [f"| {row['shape']} | {row['left_out']} | | | | |" if "left_out" in row else
+                  f"| {row['shape']} | {row['step_time_s'] * 1e3:.1f} ms | {row['tokens_per_s']:,.0f} "
+                  f"| {share(row['mfu'])} | {share(row['mfu_unmasked'])} | {row['peak_tflops'] or 'unknown'} |"
+                  for row in found["speed"]["speed"]]
     return "\n".join(lines) + "\n"
 
 
@@ -246,26 +319,82 @@ def brief(check):
         return f"{found['outputs']} outputs; worst {found['worst_of_bound']:.2f} of its bound ({found['worst']})"
     if "worst_relative_difference" in found:
         worst = found["worst_relative_difference"]
-        return "; ".join(f"{name} {value:.1e}" for name, value in worst.items()) + " from the CPU's losses"
+        return f"{len(worst)} layouts, at most {max(worst.values()):.1e} from the CPU's losses"
     if "mean_abs_error" in found:
         return f"mean error {found['mean_abs_error']:.1%}"
-    return ""
+    return found.get("gpu") or ""
 
 
-def earlier(out, anew):
-    """What other calls have left in the summary: parts that are not checked anew."""
-    summary = out / "summary.json"
-    if not summary.exists():
-        return []
-    return [result for result in json.loads(summary.read_text())["checks"] if result["name"] not in anew]
+class Summary:
+    """What is known of each part, by this call and by earlier ones into the same folder."""
+
+    def __init__(self, out, order):
+        self.out = out
+        self.order = order
+        self.checks = {}
+        if (out / "summary.json").exists():
+            before = json.loads((out / "summary.json").read_text())["checks"]
+            self.checks = {check["part"]: check for check in before if check.get("part") in order}
+
+    def put(self, check):
+        """Written each time, whole: what ends this program leaves what it had found."""
+        self.checks[check["part"]] = check
+        checks = [self.checks[part] for part in self.order if part in self.checks]
+        summary = {"date": time.strftime("%Y-%m-%d"), "seconds": sum(check["seconds"] for check in checks),
+                   "passed": all(check["passed"] for check in checks), "checks": checks}
+        for name, text in (("summary.json", json.dumps(summary, indent=2) + "\n"), ("summary.md", markdown(summary))):
+            new = self.out / f"{name}.new"
+            new.write_text(text)
+            os.replace(str(new), str(self.out / name))
+        return summary
+
+
+def perform(part, name, check, programs, summary, seconds):
+    """Performs a part, or the rest of one that these programs have not finished."""
+    program = (programs / "orrery-run").stat()
+    made = [program.st_size, int(program.st_mtime)]
+    before = summary.checks.get(part, {})
+    rows = before.get("rows", {}) if before.get("programs") == made else {}
+    spent = before["seconds"] if rows else 0
+    start = time.monotonic()
+    result = {"part": part, "name": name, "passed": False, "finished": False, "seconds": spent, "programs": made,
+              "reason": "this program was ended"}
+
+    def keep(rows_now):
+        summary.put({**result, "seconds": spent + time.monotonic() - start, "rows": rows_now})
+
+    # What these two print is in the summary.
+    log = None if part in ("doctor", "calibrate") else summary.out / f"{part}.log"
+    bench = Part(programs, seconds, log, rows, keep)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda caught, _: bench.leave(128 + caught))
+    try:
+        found = check(bench)
+        result.update(passed=True, finished=True, found=found)
+        del result["reason"]
+    except OutOfTime as where:
+        result.update(reason=f"{seconds:.0f} s were over in {where}; --only {part} goes on", rows=bench.rows)
+    except Failed as failure:
+        result.update(finished=True, reason=str(failure))
+    except (KeyError, ValueError, OSError, IndexError) as fault:
+        result.update(finished=True, reason=f"{type(fault).__name__}: {fault}")
+    if bench.said and not result["passed"]:
+        result["said"] = bench.said
+    result["seconds"] = spent + time.monotonic() - start
+    shown = "passed" if result["passed"] else "FAILED" if result["finished"] else "NOT FINISHED"
+    print(f"{shown}  {part}: {name}  {result['seconds']:.0f} s  {result.get('reason', '')}".rstrip(), flush=True)
+    return summary.put(result)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-check"))
     parser.add_argument("--bin", type=pathlib.Path, help="where orrery and orrery-run are")
     parser.add_argument("--profile-name", default="cuda", help="the device's name in the profile that is measured")
-    parser.add_argument("--only", action="append", metavar="PARTS", help="parts, as kernels,losses; what other parts left in OUT stays in its summary")
+    parser.add_argument("--only", action="append", metavar="PARTS",
+                        help="parts, as kernels,layouts; what other parts left in OUT stays in its summary")
+    parser.add_argument("--part-seconds", type=float, default=PART_SECONDS,
+                        help=f"a part that takes longer is ended, to be called again (default: {PART_SECONDS})")
     arguments = parser.parse_args()
     installed = HERE.parents[3] / "bin" if len(HERE.parents) > 3 else HERE
     built = HERE.parents[1] / "build" / "cuda" / "bin"
@@ -275,50 +404,29 @@ def main():
         return 2
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(programs.resolve(), out)
     profile = out / "profile.json"
     # What --only says, what the summary says, and the check.
-    checks = [("doctor", "doctor", lambda: check_doctor(bench)),
-              ("kernels", "kernels against the CPU", lambda: check_kernels(bench)),
-              ("losses", "losses of tiny-gpt", lambda: check_losses(bench, TINY_GPT, LOSS_STEPS, SHARED_LAYOUTS)),
-              ("experts", "losses of tiny-moe",
-               lambda: check_losses(bench, TINY_MOE, EXPERTS_LOSS_STEPS, SHARED_EXPERTS)),
-              ("calibrate", "calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
-              ("predict", "predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name)),
-              ("sanitize", "compute-sanitizer", lambda: check_sanitizer(bench))]
+    checks = [("doctor", "doctor", check_doctor),
+              ("kernels", "kernels against the CPU", check_kernels),
+              ("layouts", "losses of tiny-gpt and tiny-moe", check_layouts),
+              ("calibrate", "calibration", lambda part: check_calibration(part, profile, arguments.profile_name)),
+              ("predict", "predicted steps", lambda part: check_prediction(part, profile, arguments.profile_name)),
+              ("speed", "tokens/s and MFU", lambda part: check_speed(part, summary.checks["doctor"].get("found", {}))),
+              ("sanitize", "compute-sanitizer", check_sanitizer)]
     parts = [part for part, _, _ in checks]
     asked = [part for list_of in arguments.only or [] for part in list_of.split(",")]
     unknown = [part for part in asked if part not in parts]
     if unknown:
         print(f"check.sh: no check is called {', '.join(unknown)}; there are: {', '.join(parts)}", file=sys.stderr)
         return 2
-    order = [name for _, name, _ in checks]
-    checks = [(name, check) for part, name, check in checks if not asked or part in ("doctor", *asked)]
-    others = earlier(out, {name for name, _ in checks})
-    results = []
-    for name, check in checks:
-        start = time.monotonic()
-        result = {"name": name, "passed": True}
-        try:
-            result["found"] = check()
-        except Failed as failure:
-            result.update(passed=False, reason=str(failure))
-        except (KeyError, ValueError, OSError, IndexError) as fault:
-            result.update(passed=False, reason=f"{type(fault).__name__}: {fault}")
-        result["seconds"] = time.monotonic() - start
-        results.append(result)
-        print(f"{'passed' if result['passed'] else 'FAILED'}  {name}  {result['seconds']:.0f} s"
-              f"  {result.get('reason', '')}".rstrip(), flush=True)
-    ready = results[0]["passed"]
-    results = sorted(results + others, key=lambda result: order.index(result["name"]))
-    summary = {"date": time.strftime("%Y-%m-%d"), "seconds": sum(result["seconds"] for result in results),
-               "passed": all(result["passed"] for result in results), "checks": results}
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    (out / "summary.md").write_text(markdown(summary))
+    summary = Summary(out, parts)
+    for part, name, check in checks:
+        if not asked or part in ("doctor", *asked):
+            all_of_it = perform(part, name, check, programs.resolve(), summary, arguments.part_seconds)
     print(f"{out / 'summary.md'}")
-    if summary["passed"]:
+    if all_of_it["passed"]:
         return 0
-    return 1 if ready else 6
+    return 1 if summary.checks["doctor"]["passed"] else 6
 
 
 if __name__ == "__main__":
