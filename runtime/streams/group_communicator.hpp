@@ -32,6 +32,7 @@
 #include "runtime/launch/control_plane.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/issue_watch.hpp"
+#include "runtime/streams/issued_ops.hpp"
 #include "runtime/streams/pending_calls.hpp"
 #include "runtime/streams/stream_communicator.hpp"
 
@@ -45,12 +46,14 @@ struct CommunicatorOptions {
 
 class GroupCommunicator : public StreamCommunicator {
   public:
-    // Returns once the communicators of all ranks are ready. Drivers and plane must outlive it; the
-    // plane has a rank for each of the mesh. `now`: a clock; tests have their own.
+    // Returns once the communicators of all ranks are ready. Drivers, plane and `issued` must
+    // outlive it; the plane has a rank for each of the mesh. `now`: a clock; tests have their own.
+    // `issued`: what the rank has put into its streams; null: nobody keeps that.
     GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank, CollectiveDriver& driver,
                       StreamDriver& streams, ControlPlane& plane, const CallTimeouts& timeouts = {},
                       std::function<Instant()> now = std::chrono::steady_clock::now,
-                      const WatchOptions& watching = {}, const CommunicatorOptions& options = {});
+                      const WatchOptions& watching = {}, const CommunicatorOptions& options = {},
+                      IssuedOps* issued = nullptr);
     ~GroupCommunicator() override;
 
     // Where the options ask for it: every communicator knows the memory, which holds what all
@@ -65,6 +68,9 @@ class GroupCommunicator : public StreamCommunicator {
     void check() override;
     // What this rank has issued ends too, so that nobody waits for its streams.
     void abort(std::string_view reason) override;
+    // The call that its stream has been at for longest, which waits for some of the others of its
+    // group: which ones, the driver does not say. Or what the driver is held with.
+    std::optional<Waiting> waiting() const override;
 
   private:
     using Handle = CollectiveDriver::Communicator;
@@ -124,6 +130,7 @@ class GroupCommunicator : public StreamCommunicator {
     void seen();
     void check_plane();
     void abort_all();
+    std::optional<Waiting> waits_in() const;
 
     CollectiveDriver& driver_;
     ControlPlane& plane_;
@@ -144,9 +151,11 @@ class GroupCommunicator : public StreamCommunicator {
         Instant since;
         std::chrono::milliseconds allowed{0};
     };
-    std::mutex mutex_;  // all above; held while the driver is asked
-    std::mutex doing_mutex_;
+    IssuedOps* const issued_;
+    mutable std::mutex mutex_;  // all above; held while the driver is asked
+    mutable std::mutex doing_mutex_;
     Doing doing_;
+    std::optional<Waiting> waited_;    // when the run ended; guarded as `doing_` is
     std::optional<IssueWatch> watch_;  // last, for it sees the rest
 };
 

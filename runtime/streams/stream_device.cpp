@@ -80,6 +80,7 @@ void StreamDevice::perform(Walk& walk, std::uint32_t first, std::uint32_t end,
     mark_ends(walk);
     for (const Event done : walk.done)
         driver_.await(done, [this] { check(); });
+    record_ended(walk);
     take_times(walk, first, end);
 }
 
@@ -88,6 +89,7 @@ void StreamDevice::run_on(const StepInputs& inputs) {
     ends_->await_all_but(program_.turns() - 1, [this] { check(); });
     const auto turn = static_cast<std::size_t>(inputs.step) % walks_.size();
     Walk& walk = *walks_[turn];
+    record_ended(walk);
     walk.kept = inputs;
     walk.inputs = &walk.kept;
     start(walk);
@@ -121,10 +123,33 @@ void StreamDevice::start(Walk& walk) {
 void StreamDevice::issue(Walk& walk, std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t id = first; id < end; ++id) {
         const Stream stream = queue_of(*walk.program.ops[id].op).stream;
+        record_issue(walk, id);
         wait_for(walk, id, first);
         issue_op(walk, id, stream);
         if (walk.ends[id].handle != nullptr) driver_.record(walk.ends[id], stream);
+        if (issued_ != nullptr) issued_->issued(stream, walk.ends[id]);
     }
+}
+
+// What is launched at once with others is recorded with the first of them.
+void StreamDevice::record_issue(const Walk& walk, std::uint32_t id) {
+    if (issued_ == nullptr) return;
+    const auto begin = [&](std::uint32_t op) {
+        issued_->begin(walk.program.ops[op], walk.inputs->step);
+    };
+    if (!walk.repeated) return begin(id);
+    if (walk.repeated->is_within(id)) return;
+    const std::span<const std::uint32_t> with = walk.repeated->issued_with(id);
+    if (with.empty()) begin(id);
+    for (const std::uint32_t op : with)
+        begin(op);
+}
+
+// Of a step that has.
+void StreamDevice::record_ended(const Walk& walk) {
+    if (issued_ == nullptr) return;
+    for (const Event done : walk.done)
+        issued_->passed(done);
 }
 
 void StreamDevice::issue_op(Walk& walk, std::uint32_t id, Stream stream) {
@@ -152,8 +177,12 @@ void StreamDevice::wait_for(Walk& walk, std::uint32_t id, std::uint32_t first) {
 
 void StreamDevice::mark_ends(Walk& walk) {
     std::size_t next = 0;
-    for (const auto& queue : owned_queues_)
-        if (queue) driver_.record(walk.done[next++], queue->stream);
+    for (const auto& queue : owned_queues_) {
+        if (!queue) continue;
+        driver_.record(walk.done[next], queue->stream);
+        if (issued_ != nullptr) issued_->marked(queue->stream, walk.done[next]);
+        ++next;
+    }
 }
 
 void StreamDevice::perform_op(const Walk& walk, const IssuedOp& op) {
