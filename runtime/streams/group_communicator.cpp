@@ -41,6 +41,8 @@ GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
       timeouts_(timeouts),
       options_(options),
       now_(std::move(now)),
+      held_for_(std::max(timeouts.usual, watching.held)),
+      overdue_ends_(static_cast<bool>(watching.overdue)),
       barrier_word_(streams.allocate(plan::size_bytes(plan::DType::i32))),
       pending_(streams),
       issued_(issued) {

@@ -17,7 +17,8 @@
 // and a rank that has ended the run (the control plane says so) end it here too: all communicators
 // are aborted, the other ranks are told, and that call or check() throws CommunicationError with
 // the rank, the op and its group. While the thread that issues is away, held by the driver, a watch
-// sees to that on a thread of its own; WatchOptions::overdue hears of a thread that does not come
+// sees to that on a thread of its own, and to what else of a step the driver is asked for
+// (IssuedOps) and holds for too long; WatchOptions::overdue hears of a thread that does not come
 // back even then.
 #pragma once
 
@@ -125,6 +126,8 @@ class GroupCommunicator : public StreamCommunicator {
     // The watch's.
     std::string look();
     std::string told_within(const std::string& reason);
+    // What the driver has held for longer than it may; empty: nothing.
+    std::string held() const;
     void enter_driver(const std::string& doing, std::chrono::milliseconds allowed);
     void leave_driver();
     void seen();
@@ -137,7 +140,9 @@ class GroupCommunicator : public StreamCommunicator {
     const CallTimeouts timeouts_;
     const CommunicatorOptions options_;
     const std::function<Instant()> now_;
-    void* barrier_word_;  // device memory that nobody reads
+    const std::chrono::milliseconds held_for_;  // what is no call may take
+    const bool overdue_ends_;                   // somebody ends the process
+    void* barrier_word_;                        // device memory that nobody reads
     Stream stream_;
     std::array<Handle, kParties> handles_{};                        // null: none, or alone in it
     std::array<CollectiveDriver::Registration, kParties> known_{};  // null: no memory is

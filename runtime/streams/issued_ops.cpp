@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/format.h>
+
+#include "plan/ir/kinds.hpp"
+
 namespace orrery::runtime {
 namespace {
 
@@ -23,6 +27,7 @@ void IssuedOps::use(StreamDriver* driver) {
 
 void IssuedOps::begin(const BoundOp& bound, std::int64_t step) {
     const std::lock_guard lock(mutex_);
+    if (begun_.empty()) ask({bound.op, nullptr, step, std::chrono::steady_clock::now()});
     begun_.push_back(recorder_.begin_issue(bound, step, time_of_issue()));
 }
 
@@ -37,6 +42,38 @@ void IssuedOps::issued(Stream stream, Event mark) {
     given.unmarked += begun_.size();
     begun_.clear();
     if (mark.handle != nullptr) add_mark(given, mark);
+    answered();
+}
+
+void IssuedOps::ask(const Asked& asked) {
+    const std::lock_guard lock(asked_mutex_);
+    asked_ = asked;
+}
+
+void IssuedOps::ask(const char* what, std::int64_t step) {
+    ask({nullptr, what, step, std::chrono::steady_clock::now()});
+}
+
+void IssuedOps::answered() {
+    const std::lock_guard lock(asked_mutex_);
+    asked_.reset();
+}
+
+void IssuedOps::ask_again() {
+    const std::lock_guard lock(asked_mutex_);
+    if (asked_) asked_->since = std::chrono::steady_clock::now();
+}
+
+std::optional<IssuedOps::Asking> IssuedOps::asking() const {
+    const std::lock_guard lock(asked_mutex_);
+    if (!asked_) return std::nullopt;
+    const plan::Op* const op = asked_->op;
+    return Asking{
+        op != nullptr
+            ? fmt::format("{} of {} on rank {} in step {}", plan::name(op->kind()), op->label,
+                          recorder_.rank(), asked_->step)
+            : fmt::format("{} of step {} on rank {}", asked_->what, asked_->step, recorder_.rank()),
+        asked_->since};
 }
 
 void IssuedOps::marked(Stream stream, Event mark) {

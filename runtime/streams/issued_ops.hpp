@@ -1,12 +1,16 @@
-// What a rank has put into the streams of its device, for its flight record: ops are recorded as
-// they are issued, and end where a mark behind them is seen to have been passed. Marks are those
-// that stand in the streams anyway: none is added, and none is asked for while a step goes well.
+// What a rank has put into the streams of its device, for its flight record, and what it is asking
+// of the driver, for its watch. Ops are recorded as they are issued, and end where a mark behind
+// them is seen to have been passed. Marks are those that stand in the streams anyway: none is
+// added, and none is asked for while a step goes well.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/flight/flight_recorder.hpp"
@@ -16,6 +20,12 @@ namespace orrery::runtime {
 
 class IssuedOps {
   public:
+    // What the thread that issues is asking of the driver.
+    struct Asking {
+        std::string what;  // "gemm of fc1 on rank 1 in step 3"
+        std::chrono::steady_clock::time_point since;
+    };
+
     explicit IssuedOps(FlightRecorder& recorder) : recorder_(recorder) {}
 
     // Whose marks are meant from now on; null: nobody's. What was issued is forgotten.
@@ -30,11 +40,25 @@ class IssuedOps {
     // It has been passed: what its stream was given before has ended.
     void passed(Event mark);
 
+    // Something of a step that is no op's: "the end". Until answered().
+    void ask(const char* what, std::int64_t step);
+    void answered();
+    // The driver has answered, and is asked once more.
+    void ask_again();
+    // From any thread; none: it is not asked for anything.
+    std::optional<Asking> asking() const;
+
     // Looks at the marks for the last time: where calls are aborted, what waits for them goes on,
     // and says nothing any more. From any thread.
     void freeze();
 
   private:
+    struct Asked {
+        const plan::Op* op = nullptr;  // null: `what` is asked
+        const char* what = nullptr;
+        std::int64_t step = 0;
+        std::chrono::steady_clock::time_point since;
+    };
     struct Mark {
         Event event;
         std::size_t ops = 0;  // of the stream since the mark before
@@ -44,10 +68,13 @@ class IssuedOps {
         std::deque<Mark> marks;         // behind them
         std::size_t unmarked = 0;       // of the last ops
     };
+    void ask(const Asked& asked);
     void add_mark(OfStream& stream, Event mark);
     void end_through_first_mark(OfStream& stream);
 
     FlightRecorder& recorder_;
+    mutable std::mutex asked_mutex_;
+    std::optional<Asked> asked_;
     std::mutex mutex_;  // guards what follows; while it is held, only freeze() asks the driver
     StreamDriver* driver_ = nullptr;
     std::vector<std::uint64_t> begun_;

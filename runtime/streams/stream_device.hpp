@@ -110,7 +110,7 @@ class StreamDevice final : public Device, private StepParts {
     void perform(std::uint32_t first, std::uint32_t end, const StepInputs& inputs) override;
     void amend(const StepInputs& inputs) override;
     void perform(Walk& walk, std::uint32_t first, std::uint32_t end, const StepInputs& inputs);
-    void start(Walk& walk);
+    void start(Walk& walk, std::int64_t step);
     void issue(Walk& walk, std::uint32_t first, std::uint32_t end);
     void issue_op(Walk& walk, std::uint32_t id, Stream stream);
     void record_issue(const Walk& walk, std::uint32_t id);
@@ -122,6 +122,7 @@ class StreamDevice final : public Device, private StepParts {
     void take_times(const Walk& walk, std::uint32_t first, std::uint32_t end);
     void check();
     void end_run(const std::exception_ptr& cause);
+    std::exception_ptr with_asked(std::exception_ptr cause) const;
     // Ends the run for the other ranks where `act` throws, and throws that.
     template <typename Act>
     void ending_run(const Act& act);
