@@ -169,7 +169,9 @@ void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int devic
                               ControlPlane& plane, const std::function<void(RankSeat&)>& body,
                               RankRecorders& recorders, Cause& cause) const {
     try {
-        StreamSeat seat(mesh, rank, device, plane, source_, options_, recorders.of(rank));
+        StreamBackendOptions options = options_;
+        if (launch_) options.streams.clock_offset_ns = options.clock_offset(plane);
+        StreamSeat seat(mesh, rank, device, plane, source_, options, recorders.of(rank));
         seat.perform(body, [&](const std::string& reason) {
             if (!launch_) return;  // once all ranks have left
             recorders.write(reason);

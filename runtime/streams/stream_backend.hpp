@@ -10,6 +10,7 @@
 
 #include "runtime/flight/rank_recorders.hpp"
 #include "runtime/launch/launch.hpp"
+#include "runtime/launch/plane_clock.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/group_communicator.hpp"
 #include "runtime/streams/stream_device.hpp"
@@ -38,6 +39,8 @@ struct StreamBackendOptions {
     // Of a launch: `overdue` is told, on a thread beside the rank's, which is held by the driver of
     // a run that is over, to end the process.
     WatchOptions watching;
+    // Of a launch, where all ranks call it: what a rank adds to its clock to have rank 0's.
+    std::function<std::int64_t(ControlPlane&)> clock_offset = host_clock_offset;
     FlightRecords* records = nullptr;  // null: none are written
 };
 
