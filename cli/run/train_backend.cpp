@@ -1,7 +1,5 @@
 #include "cli/run/train_backend.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -35,15 +33,6 @@ runtime::CallTimeouts timeouts_of(const BackendOptions& options) {
 runtime::Carrier carrier_of(const BackendOptions& options) {
     if (options.transport == "tcp") return runtime::Carrier::tcp;
     return options.transport == "mpi" ? runtime::Carrier::mpi : runtime::Carrier::best;
-}
-
-// Busy with something that does not communicate, where the run has ended: nobody waits for it.
-void end_process(const runtime::Launch& launch, const runtime::FlightRecords* records,
-                 const SayOfRun& say, const std::string& reason) {
-    const std::string busy = records != nullptr ? records->unfinished() : "";
-    say(fmt::format("rank {} was busy with {}: {}", launch.rank, busy.empty() ? "no op" : busy,
-                    reason));
-    _exit(kExitDevice);
 }
 
 plan::Diagnostic joins_no_logits(const std::string& file) {
@@ -203,8 +192,8 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, Tr
                 console.err << "orrery " << command << ": " << ranks_line(launch, world, timeouts)
                             << std::endl;
         };
-        request.overdue = [launch = *launch, records, say](const std::string& reason) {
-            end_process(launch, records, say, reason);
+        request.overdue = [rank = launch->rank, records, say](const std::string& reason) {
+            end_process(rank, records, say, reason);
         };
     }
     return runtime::backend_named(options.backend).make(request);

@@ -136,4 +136,12 @@ SayOfRun say_of_run(const BackendOptions& options) {
     };
 }
 
+void end_process(std::int64_t rank, runtime::FlightRecords* records, const SayOfRun& say,
+                 const std::string& reason) {
+    const std::string busy = records != nullptr ? records->unfinished() : "";
+    say(fmt::format("rank {} was busy with {}: {}", rank, busy.empty() ? "no op" : busy, reason));
+    if (records != nullptr) records->write_failure(reason);
+    _exit(kExitDevice);
+}
+
 }  // namespace orrery::cli

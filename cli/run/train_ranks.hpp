@@ -34,4 +34,9 @@ std::unique_ptr<runtime::FlightRecords> flight_records(const BackendOptions& opt
 using SayOfRun = std::function<void(const std::string& line)>;
 SayOfRun say_of_run(const BackendOptions& options);
 
+// Ends the process of a rank that is held where its run has ended: says with which op, writes the
+// records (null: none), and exits with kExitDevice. From any thread.
+[[noreturn]] void end_process(std::int64_t rank, runtime::FlightRecords* records,
+                              const SayOfRun& say, const std::string& reason);
+
 }  // namespace orrery::cli

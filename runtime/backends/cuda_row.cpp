@@ -92,7 +92,8 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.timeouts = request.timeouts;
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
-    options.overdue = request.overdue;
+    options.watching.overdue = request.overdue;
+    options.records = request.records;
     CudaSettings settings = request.cuda;
     settings.registered_buffers = options.communicators.registers_memory;
     const DriverSource devices = cuda_devices_of_process(settings);

@@ -1,8 +1,10 @@
 #include "runtime/cpu/cpu_backend.hpp"
 
 #include <memory>
+#include <numeric>
 #include <vector>
 
+#include "runtime/flight/rank_recorders.hpp"
 #include "runtime/launch/communicator_plane.hpp"
 
 namespace orrery::runtime {
@@ -35,39 +37,15 @@ class CpuSeat final : public RankSeat {
     CpuDevices devices_;
 };
 
-// Of all ranks, for as long as their plan lives.
-class Recorders {
-  public:
-    Recorders(const plan::Mesh& mesh, FlightRecords* records) : records_(records) {
-        for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank) {
-            all_.push_back(std::make_unique<FlightRecorder>(mesh, rank));
-            if (records_ != nullptr) records_->add(*all_.back());
-        }
-    }
-    ~Recorders() {
-        for (const auto& each : all_)
-            if (records_ != nullptr) records_->remove(*each);
-    }
-    Recorders(const Recorders&) = delete;
-    Recorders& operator=(const Recorders&) = delete;
-
-    FlightRecorder& of(plan::Rank rank) { return *all_[static_cast<std::size_t>(rank)]; }
-    void write(const std::string& reason) {
-        if (records_ != nullptr) records_->write_failure(reason);
-    }
-
-  private:
-    FlightRecords* records_;
-    std::vector<std::unique_ptr<FlightRecorder>> all_;
-};
-
 }  // namespace
 
 void CpuBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) {
     ThreadWorldOptions world;
     world.timeout = timeout_;
     world.threads_per_rank = options_.threads;
-    Recorders recorders(mesh, records_);
+    std::vector<plan::Rank> all(static_cast<std::size_t>(mesh.ranks()));
+    std::iota(all.begin(), all.end(), 0);
+    RankRecorders recorders(mesh, all, records_);
     try {
         runtime::run_ranks(mesh, world, [&](plan::Rank rank, Communicator& communicator) {
             CpuSeat seat(communicator, recorders.of(rank), options_);

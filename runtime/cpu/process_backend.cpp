@@ -9,13 +9,10 @@
 
 #include "runtime/comm/processes/clock_offset.hpp"
 #include "runtime/comm/processes/process_plane.hpp"
+#include "runtime/flight/rank_recorders.hpp"
 
 namespace orrery::runtime {
 namespace {
-
-// mpirun gives ranks two seconds when one has been killed, and none when a second one ends: who has
-// written its record leaves the others this time for theirs.
-constexpr std::chrono::milliseconds kOthersTime(300);
 
 class ProcessSeat final : public RankSeat {
   public:
@@ -132,7 +129,7 @@ void ProcessBackend::live(const plan::Mesh& mesh, const std::function<void(RankS
         tell(error.what());
         world.abort(error.what());
         recording.failed(error.what());
-        std::this_thread::sleep_for(kOthersTime);
+        std::this_thread::sleep_for(RankRecorders::kOthersTime);
         throw;
     } catch (const std::exception& error) {
         told_ = true;  // whoever catches it says it

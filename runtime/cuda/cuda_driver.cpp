@@ -111,18 +111,16 @@ void CudaDriver::NcclDeleter::operator()(void* memory) const {
 
 std::byte* CudaDriver::allocate_host(std::int64_t bytes) {
     enter();
-    void* memory = nullptr;
     const auto size = static_cast<std::size_t>(bytes);
-    check(cudaMallocHost(&memory, size),
-          "cudaMallocHost of " + std::to_string(bytes) + " bytes, which are locked in memory");
-    host_memory_.push_back({std::unique_ptr<void, HostMemoryDeleter>(memory), bytes});
+    host_memory_.push_back({allocate_pinned(size), bytes});
+    std::byte* const memory = host_memory_.back().memory.get();
     std::memset(memory, 0, size);
-    return static_cast<std::byte*>(memory);
+    return memory;
 }
 
 bool CudaDriver::is_hosts(const std::byte* memory) const {
     for (const HostBlock& block : host_memory_) {
-        const auto* const begin = static_cast<const std::byte*>(block.memory.get());
+        const std::byte* const begin = block.memory.get();
         if (memory >= begin && memory < begin + block.bytes) return true;
     }
     return false;

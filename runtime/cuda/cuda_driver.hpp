@@ -50,7 +50,7 @@ class CudaDriver final : public StreamDriver {
     };
     struct HostCall;
     struct HostBlock {
-        std::unique_ptr<void, HostMemoryDeleter> memory;
+        PinnedMemory memory;
         std::int64_t bytes = 0;
     };
 

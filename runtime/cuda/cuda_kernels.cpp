@@ -62,10 +62,6 @@ void MemoryDeleter::operator()(void* memory) const {
     cudaFree(memory);
 }
 
-void HostMemoryDeleter::operator()(void* memory) const {
-    cudaFreeHost(memory);
-}
-
 DeviceMemory allocate(std::int64_t bytes) {
     void* memory = nullptr;
     const auto size = static_cast<std::size_t>(bytes);
@@ -147,23 +143,24 @@ void CudaKernels::copy(const void* from, void* to, std::int64_t bytes) {
 }
 
 const std::int32_t* CudaKernels::fetch(std::span<const std::int32_t> numbers) {
-    if (fetched_count_ < numbers.size()) {
+    if (fetched_bytes_ < numbers.size_bytes()) {
         fetched_.reset();
-        void* memory = nullptr;
-        check(cudaMallocHost(&memory, numbers.size_bytes()), "cudaMallocHost");
-        fetched_.reset(static_cast<std::int32_t*>(memory));
-        fetched_count_ = numbers.size();
+        fetched_ = allocate_pinned(numbers.size_bytes());
+        fetched_bytes_ = numbers.size_bytes();
     }
     check(cudaMemcpyAsync(fetched_.get(), numbers.data(), numbers.size_bytes(),
                           cudaMemcpyDeviceToHost, stream_),
           "copy of counts to the host");
     check(cudaStreamSynchronize(stream_), "wait for counts");
-    return fetched_.get();
+    return reinterpret_cast<const std::int32_t*>(fetched_.get());
 }
 
 void CudaKernels::bring(std::span<const std::int32_t> from, void* to) {
-    check(cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice, stream_),
-          "copy of tokens to the device");
+    staging_.bring(std::as_bytes(from), to, stream_);
+}
+
+void CudaKernels::prepare_bring(std::int64_t numbers) {
+    staging_.add(static_cast<std::size_t>(numbers) * sizeof(std::int32_t));
 }
 
 const double* CudaKernels::keep(std::span<const double> values) {

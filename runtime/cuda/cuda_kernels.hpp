@@ -9,6 +9,7 @@
 #include "runtime/cuda/cudnn_attention.hpp"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/lt_gemm.hpp"
+#include "runtime/cuda/pinned_memory.hpp"
 #include "runtime/cuda/scratch_memory.hpp"
 #include "runtime/kernels/kernels.hpp"
 
@@ -18,11 +19,6 @@ struct MemoryDeleter {
     void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, MemoryDeleter>;
-
-// Of the host's, pinned.
-struct HostMemoryDeleter {
-    void operator()(void* memory) const;
-};
 
 // Of cudaMalloc, zeroed.
 DeviceMemory allocate(std::int64_t bytes);
@@ -37,6 +33,7 @@ class CudaKernels final : public Kernels {
 
     void launch(const KernelRequest&) override;
     void prepare(const KernelRequest&) override;
+    void prepare_bring(std::int64_t numbers) override;
 
     void bring(std::span<const std::int32_t> from, void* to) override;
     void copy(const void* from, void* to, std::int64_t bytes) override;
@@ -57,8 +54,9 @@ class CudaKernels final : public Kernels {
     std::unique_ptr<CudnnAttention> attention_;  // likewise
     std::vector<DeviceMemory> kept_;
     ScratchMemory scratch_;
-    std::unique_ptr<std::int32_t, HostMemoryDeleter> fetched_;  // pinned
-    std::size_t fetched_count_ = 0;
+    TokenStaging staging_;
+    PinnedMemory fetched_;
+    std::size_t fetched_bytes_ = 0;
 };
 
 }  // namespace orrery::runtime::cuda

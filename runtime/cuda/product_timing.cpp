@@ -54,12 +54,15 @@ std::vector<std::byte> ordinary_numbers(std::size_t element_bytes) {
     return bytes;
 }
 
-void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    check(cudaMemcpyAsync(to, from, bytes, kind, stream), "copy of a product's operand");
-}
-
 void wait_for(cudaStream_t stream) {
     check(cudaStreamSynchronize(stream), "wait for products that are timed");
+}
+
+// Returns once it is done. The stream does not wait for the default one, in which it is made.
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    wait_for(stream);
+    check(cudaMemcpy(to, from, bytes, kind), "copy of a product's operand");
+    wait_for(nullptr);
 }
 
 }  // namespace
@@ -67,7 +70,6 @@ void wait_for(cudaStream_t stream) {
 BorrowedMemory::BorrowedMemory(void* memory, std::size_t bytes, cudaStream_t stream)
     : memory_(memory), content_(bytes), stream_(stream) {
     copy(content_.data(), memory_, bytes, cudaMemcpyDeviceToHost, stream_);
-    wait_for(stream_);
 }
 
 void BorrowedMemory::fill(std::size_t element_bytes) {
@@ -76,12 +78,10 @@ void BorrowedMemory::fill(std::size_t element_bytes) {
     for (std::size_t first = 0; first < content_.size(); first += numbers.size())
         copy(begin + first, numbers.data(), std::min(numbers.size(), content_.size() - first),
              cudaMemcpyHostToDevice, stream_);
-    wait_for(stream_);
 }
 
 void BorrowedMemory::put_back() {
     copy(memory_, content_.data(), content_.size(), cudaMemcpyHostToDevice, stream_);
-    wait_for(stream_);
 }
 
 std::vector<double> time_in_turn(std::size_t count, const std::function<bool(std::size_t)>& launch,

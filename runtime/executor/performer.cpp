@@ -84,6 +84,7 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
 }
 
 bool Performer::prepare(const BoundOp& bound, Kernels* kernels) {
+    if (kernels != nullptr && bound.fed_ahead >= 0) kernels->prepare_bring(bound.fed.elements);
     if (plan::is_communication(bound.op->kind()) || plan::is_copy(bound.op->kind())) return false;
     const StepInputs no_step;
     Preparation preparation(kernels);

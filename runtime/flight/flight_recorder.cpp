@@ -8,10 +8,21 @@ namespace orrery::runtime {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::int64_t kNotIssued = -1;  // performed when it begins
 
 }  // namespace
 
 std::uint64_t FlightRecorder::begin(const BoundOp& bound, std::int64_t step, std::int64_t now) {
+    return begin(bound, step, now, kNotIssued);
+}
+
+std::uint64_t FlightRecorder::begin_issue(const BoundOp& bound, std::int64_t step,
+                                          std::int64_t now) {
+    return begin(bound, step, now, 0);
+}
+
+std::uint64_t FlightRecorder::begin(const BoundOp& bound, std::int64_t step, std::int64_t now,
+                                    std::int64_t issued) {
     const std::uint64_t number = begun_.fetch_add(1, kRelaxed) + 1;
     Slot& slot = slots_[number % kOps];
     slot.number.store(0, kRelaxed);
@@ -21,6 +32,7 @@ std::uint64_t FlightRecorder::begin(const BoundOp& bound, std::int64_t step, std
     slot.layer.store(bound.layer, kRelaxed);
     slot.micro_batch.store(bound.micro_batch, kRelaxed);
     slot.begin.store(now, kRelaxed);
+    slot.issued.store(issued, kRelaxed);
     slot.end.store(0, kRelaxed);
     if (plan::is_communication(bound.op->kind())) set_traffic(slot, bound);
     slot.number.store(number, std::memory_order_release);
@@ -46,6 +58,11 @@ void FlightRecorder::set_traffic(Slot& slot, const BoundOp& bound) {
     slot.second_peer.store(peers[1], kRelaxed);
 }
 
+void FlightRecorder::issued(std::uint64_t number, std::int64_t now) {
+    Slot& slot = slots_[number % kOps];
+    if (slot.number.load(kRelaxed) == number) slot.issued.store(now, kRelaxed);
+}
+
 // One that others have passed by so far is not there any more.
 void FlightRecorder::end(std::uint64_t number, std::int64_t now) {
     Slot& slot = slots_[number % kOps];
@@ -61,6 +78,8 @@ std::optional<RecordedOp> FlightRecorder::read(const Slot& slot, std::uint64_t n
     op.layer = slot.layer.load(kRelaxed);
     op.micro_batch = slot.micro_batch.load(kRelaxed);
     op.begin = slot.begin.load(kRelaxed);
+    if (const std::int64_t issued = slot.issued.load(kRelaxed); issued != kNotIssued)
+        op.issued = issued;
     op.end = slot.end.load(kRelaxed);
     if (plan::is_communication(op.op->kind())) {
         op.bytes = slot.bytes.load(kRelaxed);

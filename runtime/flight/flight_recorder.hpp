@@ -26,8 +26,9 @@ struct RecordedOp {
     std::int64_t step = 0;
     std::int32_t layer = -1;
     std::int32_t micro_batch = -1;
-    std::int64_t begin = 0;
-    std::int64_t end = 0;                       // 0: it has not ended
+    std::int64_t begin = 0;                     // where it is issued: when that began
+    std::optional<std::int64_t> issued = {};    // into a stream of a device; 0: it is not there yet
+    std::int64_t end = 0;                       // 0: it has not ended, or not been seen to
     std::int64_t bytes = 0;                     // of communication
     std::array<std::int32_t, 2> peers{-1, -1};  // of transfers, the first two; −1: none
 };
@@ -43,6 +44,9 @@ class FlightRecorder {
 
     // The number of the op, for end().
     std::uint64_t begin(const BoundOp& bound, std::int64_t step, std::int64_t now);
+    // Of one that is put into a stream of a device, which performs it later.
+    std::uint64_t begin_issue(const BoundOp& bound, std::int64_t step, std::int64_t now);
+    void issued(std::uint64_t number, std::int64_t now);
     void end(std::uint64_t number, std::int64_t now);
 
     // The last ones, in the order in which they began; those that are overwritten meanwhile are
@@ -58,9 +62,11 @@ class FlightRecorder {
     struct Slot {
         std::atomic<std::uint64_t> number{0};  // 0: being written
         std::atomic<const plan::Op*> op{nullptr};
-        std::atomic<std::int64_t> step{0}, begin{0}, end{0}, bytes{0};
+        std::atomic<std::int64_t> step{0}, begin{0}, issued{0}, end{0}, bytes{0};
         std::atomic<std::int32_t> layer{-1}, micro_batch{-1}, first_peer{-1}, second_peer{-1};
     };
+    std::uint64_t begin(const BoundOp& bound, std::int64_t step, std::int64_t now,
+                        std::int64_t issued);
     static void set_traffic(Slot& slot, const BoundOp& bound);
     static std::optional<RecordedOp> read(const Slot& slot, std::uint64_t number);
 

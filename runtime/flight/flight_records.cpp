@@ -39,6 +39,8 @@ Json json_of(const RecordedOp& recorded, const FlightRecorder& recorder) {
     if (recorded.layer >= 0) json["layer"] = recorded.layer;
     if (recorded.micro_batch >= 0) json["micro_batch"] = recorded.micro_batch;
     json["begin_ns"] = recorded.begin;
+    if (recorded.issued)
+        json["issued_ns"] = *recorded.issued > 0 ? Json(*recorded.issued) : Json(nullptr);
     json["end_ns"] = recorded.end > 0 ? Json(recorded.end) : Json(nullptr);
     if (!plan::is_communication(op.kind())) return json;
     json["bytes"] = recorded.bytes;
@@ -190,7 +192,7 @@ std::string FlightRecords::unfinished() const {
     std::string all;
     for (const FlightRecorder* recorder : recorders_)
         for (const RecordedOp& op : recorder->ops())
-            if (op.end == 0)
+            if (op.end == 0 && op.issued.value_or(0) == 0)
                 all += fmt::format("{}{} {}", all.empty() ? "" : ", ", plan::name(op.op->kind()),
                                    op.op->label);
     return all;

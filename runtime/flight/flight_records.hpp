@@ -30,7 +30,8 @@ class FlightRecords {
     // The ranks have been asked to end. A failure's files are not overwritten.
     void write_on_request(const std::string& reason);
 
-    // "gemm fc1, all_reduce qkv": what the ranks of this process have begun and not ended.
+    // "gemm fc1, all_reduce qkv": what the ranks of this process have begun and not ended; of ops
+    // that are put into streams, those that are not there yet.
     std::string unfinished() const;
 
   private:

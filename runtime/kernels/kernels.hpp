@@ -29,6 +29,10 @@ class Kernels {
     // scratch of the kernels' own, memory is afterwards as it was. The same may come again.
     virtual void prepare(const KernelRequest& /*request*/) {}
 
+    // That steps will bring so many numbers, once for each time that they will: in the same order,
+    // and for all steps that are under way at once.
+    virtual void prepare_bring(std::int64_t /*numbers*/) {}
+
     // From the host's memory, which stays as it is until the step has ended, to the device's.
     virtual void bring(std::span<const std::int32_t> from, void* to) = 0;
 

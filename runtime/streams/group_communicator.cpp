@@ -34,15 +34,18 @@ GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
                                      CollectiveDriver& driver, StreamDriver& streams,
                                      ControlPlane& plane, const CallTimeouts& timeouts,
                                      std::function<Instant()> now, const WatchOptions& watching,
-                                     const CommunicatorOptions& options)
+                                     const CommunicatorOptions& options, IssuedOps* issued)
     : StreamCommunicator(mesh, rank),
       driver_(driver),
       plane_(plane),
       timeouts_(timeouts),
       options_(options),
       now_(std::move(now)),
+      held_for_(std::max(timeouts.usual, watching.held)),
+      overdue_ends_(static_cast<bool>(watching.overdue)),
       barrier_word_(streams.allocate(plan::size_bytes(plan::DType::i32))),
-      pending_(streams) {
+      pending_(streams),
+      issued_(issued) {
     ORRERY_CHECK(plane.rank() == rank && plane.size() == mesh.ranks(),
                  "a control plane of other ranks than the mesh has");
     watch_.emplace([this] { return look(); }, watching);
@@ -306,7 +309,40 @@ void GroupCommunicator::fail(const std::string& reason) {
     throw CommunicationError(reason);
 }
 
+std::optional<Waiting> GroupCommunicator::waits_in() const {
+    const PendingCall* const call = pending_.longest();
+    if (call == nullptr) return std::nullopt;
+    Waiting waiting;
+    waiting.call = told(*call);
+    for (const plan::Rank other : ranks_of(call->party))
+        if (other != rank()) waiting.ranks.push_back(other);
+    waiting.seconds = std::chrono::duration<double>(now_() - *call->begun).count();
+    return waiting;
+}
+
+std::optional<Waiting> GroupCommunicator::waiting() const {
+    {
+        const std::lock_guard lock(doing_mutex_);
+        if (waited_) return waited_;
+        if (!doing_.what.empty())
+            return Waiting{
+                doing_.what, {}, std::chrono::duration<double>(now_() - doing_.since).count()};
+    }
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock ? waits_in() : std::nullopt;
+}
+
+// What was under way is kept for whoever asks later: an aborted call ends as others do.
 void GroupCommunicator::abort_all() {
+    if (issued_ != nullptr) issued_->freeze();
+    try {
+        pending_.advance(now_());
+    } catch (const std::exception&) {  // a device that has failed says nothing more
+    }
+    if (const auto waits = waits_in()) {
+        const std::lock_guard lock(doing_mutex_);
+        if (!waited_) waited_ = waits;
+    }
     known_.fill(nullptr);
     for (Handle& handle : handles_)
         if (handle != nullptr) {

@@ -17,7 +17,8 @@
 // and a rank that has ended the run (the control plane says so) end it here too: all communicators
 // are aborted, the other ranks are told, and that call or check() throws CommunicationError with
 // the rank, the op and its group. While the thread that issues is away, held by the driver, a watch
-// sees to that on a thread of its own; WatchOptions::overdue hears of a thread that does not come
+// sees to that on a thread of its own, and to what else of a step the driver is asked for
+// (IssuedOps) and holds for too long; WatchOptions::overdue hears of a thread that does not come
 // back even then.
 #pragma once
 
@@ -32,6 +33,7 @@
 #include "runtime/launch/control_plane.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/issue_watch.hpp"
+#include "runtime/streams/issued_ops.hpp"
 #include "runtime/streams/pending_calls.hpp"
 #include "runtime/streams/stream_communicator.hpp"
 
@@ -45,12 +47,14 @@ struct CommunicatorOptions {
 
 class GroupCommunicator : public StreamCommunicator {
   public:
-    // Returns once the communicators of all ranks are ready. Drivers and plane must outlive it; the
-    // plane has a rank for each of the mesh. `now`: a clock; tests have their own.
+    // Returns once the communicators of all ranks are ready. Drivers, plane and `issued` must
+    // outlive it; the plane has a rank for each of the mesh. `now`: a clock; tests have their own.
+    // `issued`: what the rank has put into its streams; null: nobody keeps that.
     GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank, CollectiveDriver& driver,
                       StreamDriver& streams, ControlPlane& plane, const CallTimeouts& timeouts = {},
                       std::function<Instant()> now = std::chrono::steady_clock::now,
-                      const WatchOptions& watching = {}, const CommunicatorOptions& options = {});
+                      const WatchOptions& watching = {}, const CommunicatorOptions& options = {},
+                      IssuedOps* issued = nullptr);
     ~GroupCommunicator() override;
 
     // Where the options ask for it: every communicator knows the memory, which holds what all
@@ -65,6 +69,9 @@ class GroupCommunicator : public StreamCommunicator {
     void check() override;
     // What this rank has issued ends too, so that nobody waits for its streams.
     void abort(std::string_view reason) override;
+    // The call that its stream has been at for longest, which waits for some of the others of its
+    // group: which ones, the driver does not say. Or what the driver is held with.
+    std::optional<Waiting> waiting() const override;
 
   private:
     using Handle = CollectiveDriver::Communicator;
@@ -119,18 +126,23 @@ class GroupCommunicator : public StreamCommunicator {
     // The watch's.
     std::string look();
     std::string told_within(const std::string& reason);
+    // What the driver has held for longer than it may; empty: nothing.
+    std::string held() const;
     void enter_driver(const std::string& doing, std::chrono::milliseconds allowed);
     void leave_driver();
     void seen();
     void check_plane();
     void abort_all();
+    std::optional<Waiting> waits_in() const;
 
     CollectiveDriver& driver_;
     ControlPlane& plane_;
     const CallTimeouts timeouts_;
     const CommunicatorOptions options_;
     const std::function<Instant()> now_;
-    void* barrier_word_;  // device memory that nobody reads
+    const std::chrono::milliseconds held_for_;  // what is no call may take
+    const bool overdue_ends_;                   // somebody ends the process
+    void* barrier_word_;                        // device memory that nobody reads
     Stream stream_;
     std::array<Handle, kParties> handles_{};                        // null: none, or alone in it
     std::array<CollectiveDriver::Registration, kParties> known_{};  // null: no memory is
@@ -144,9 +156,11 @@ class GroupCommunicator : public StreamCommunicator {
         Instant since;
         std::chrono::milliseconds allowed{0};
     };
-    std::mutex mutex_;  // all above; held while the driver is asked
-    std::mutex doing_mutex_;
+    IssuedOps* const issued_;
+    mutable std::mutex mutex_;  // all above; held while the driver is asked
+    mutable std::mutex doing_mutex_;
     Doing doing_;
+    std::optional<Waiting> waited_;    // when the run ended; guarded as `doing_` is
     std::optional<IssueWatch> watch_;  // last, for it sees the rest
 };
 

@@ -21,13 +21,33 @@ void GroupCommunicator::leave_driver() {
 
 // Of a run that has ended elsewhere, with what this rank was asking of the driver.
 std::string GroupCommunicator::told_within(const std::string& reason) {
-    const std::lock_guard lock(doing_mutex_);
-    return doing_.what.empty() ? reason : fmt::format("{}: {}", doing_.what, reason);
+    {
+        const std::lock_guard lock(doing_mutex_);
+        if (!doing_.what.empty()) return fmt::format("{}: {}", doing_.what, reason);
+    }
+    const auto asking = issued_ != nullptr ? issued_->asking() : std::nullopt;
+    return asking ? fmt::format("{}: {}", asking->what, reason) : reason;
 }
 
-// The lock is not to be had while the driver is asked: a call that it has held for longer than it
-// may is told to the others then, and this rank's communicators are left to whoever ends the
-// process.
+std::string GroupCommunicator::held() const {
+    const auto told = [](const std::string& what, std::chrono::milliseconds time) {
+        return fmt::format("{}: the driver has held it for {} s", what,
+                           static_cast<double>(time.count()) / 1e3);
+    };
+    {
+        const std::lock_guard doing(doing_mutex_);
+        if (!doing_.what.empty())
+            return now_() - doing_.since > doing_.allowed ? told(doing_.what, doing_.allowed) : "";
+    }
+    if (issued_ == nullptr) return "";
+    const auto asking = issued_->asking();
+    const bool late = asking && std::chrono::steady_clock::now() - asking->since > held_for_;
+    return late ? told(asking->what, held_for_) : "";
+}
+
+// The lock is not to be had while the driver is asked for a call. One that holds the thread for
+// longer than it may is told to the others at once, and this rank's communicators are left to
+// whoever ends the process: a driver that answers one thread no more may hold this one too.
 std::string GroupCommunicator::look() {
     std::string reason;
     try {
@@ -35,30 +55,31 @@ std::string GroupCommunicator::look() {
     } catch (const CommunicationError& error) {
         reason = error.what();
     }
-    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
-        if (!ended_.empty()) return ended_;
-        const bool ended_elsewhere = !reason.empty();
+    const bool ended_elsewhere = !reason.empty();
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock && !ended_.empty()) return ended_;
+    if (ended_elsewhere && !lock) return told_within(reason);
+    if (!ended_elsewhere) {
+        if (reason = held(); !reason.empty()) {
+            plane_.abort(reason);
+            if (!lock) return reason;
+            ended_ = reason;
+            if (!overdue_ends_) abort_all();
+            return reason;
+        }
+        if (!lock) return "";
         try {
-            if (!ended_elsewhere) reason = fault();
+            reason = fault();
         } catch (const DeviceError& error) {  // nobody catches anything here
             reason = error.what();
         }
         if (reason.empty()) return "";
-        abort_all();
-        ended_ = reason;
-        // Before the thread that issues asks again: the plane's reason says which rank it was.
-        if (!ended_elsewhere) plane_.abort(reason);
-        return reason;
     }
-    if (!reason.empty()) return told_within(reason);
-    {
-        const std::lock_guard doing(doing_mutex_);
-        if (doing_.what.empty() || now_() - doing_.since <= doing_.allowed) return "";
-        reason = fmt::format("{}: the driver has held it for {} s", doing_.what,
-                             static_cast<double>(doing_.allowed.count()) / 1e3);
-    }
-    plane_.abort(reason);
-    return reason;
+    abort_all();
+    ended_ = reason;
+    // Before the thread that issues asks again: the plane's reason says which rank it was.
+    if (!ended_elsewhere) plane_.abort(reason);
+    return ended_elsewhere ? told_within(reason) : reason;
 }
 
 }  // namespace orrery::runtime

@@ -16,6 +16,8 @@ namespace orrery::runtime {
 struct WatchOptions {
     // How long the issuing thread may not be seen until the watch looks in its place.
     std::chrono::milliseconds away{500};
+    // A call of the driver holds it for at least so long before that ends the run.
+    std::chrono::milliseconds held{10'000};
     // How long it may then take to come back from a run that is over …
     std::chrono::milliseconds until_back{3000};
     // … before this is told why the run is over, once, to end the process. Empty: nobody is.

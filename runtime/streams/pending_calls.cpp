@@ -41,4 +41,13 @@ const PendingCall* PendingCalls::first_of(PendingCall::Party party) const {
     return found;
 }
 
+const PendingCall* PendingCalls::longest() const {
+    const PendingCall* found = nullptr;
+    for (const auto& [stream, calls] : streams_) {
+        if (calls.empty() || !calls.front().begun) continue;
+        if (found == nullptr || *calls.front().begun < *found->begun) found = &calls.front();
+    }
+    return found;
+}
+
 }  // namespace orrery::runtime

@@ -47,6 +47,9 @@ class PendingCalls {
     // The first issued to a party, of those that have not been seen to end; null: none.
     const PendingCall* first_of(PendingCall::Party party) const;
 
+    // Of those that are under way the one that began first; null: none is known to be.
+    const PendingCall* longest() const;
+
     void clear() { streams_.clear(); }
 
   private:

@@ -71,6 +71,11 @@ std::size_t RepeatedWork::kept() const {
         runs_.begin(), runs_.end(), [](const Run& run) { return run.work.has_value(); }));
 }
 
+std::span<const std::uint32_t> RepeatedWork::issued_with(std::uint32_t id) const {
+    if (run_of_[id] < 0) return {};
+    return runs_[static_cast<std::size_t>(run_of_[id])].ops;
+}
+
 bool RepeatedWork::issue(std::uint32_t id, Stream stream,
                          const std::function<void(std::uint32_t)>& put) {
     if (run_of_[id] < 0) return false;

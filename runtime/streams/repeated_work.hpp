@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/executor/bound_program.hpp"
@@ -30,6 +31,8 @@ class RepeatedWork {
     // Puts the run that begins with op `id` into the stream, by `put(op)` for each of its ops where
     // it is issued for the first time, or is to be kept; false: none begins there.
     bool issue(std::uint32_t id, Stream stream, const std::function<void(std::uint32_t)>& put);
+    // The ops of the run that begins with op `id`; none: none begins there.
+    std::span<const std::uint32_t> issued_with(std::uint32_t id) const;
     // Whether op `id` comes with one before it.
     bool is_within(std::uint32_t id) const { return within_[id]; }
 

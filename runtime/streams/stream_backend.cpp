@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,30 +20,40 @@ namespace {
 class StreamSeat final : public RankSeat {
   public:
     StreamSeat(const plan::Mesh& mesh, plan::Rank rank, int device, ControlPlane& plane,
-               const DriverSource& source, const StreamBackendOptions& options)
+               const DriverSource& source, const StreamBackendOptions& options,
+               FlightRecorder& recorder)
         : rank_(rank),
           device_(device),
           plane_(plane),
           source_(source),
           options_(options),
+          recorder_(recorder),
+          issued_(recorder),
           marks_(source.driver(device)),
           collectives_(source.collectives(device)),
           communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts,
-                        std::chrono::steady_clock::now, {.overdue = options.overdue},
-                        options.communicators) {}
+                        std::chrono::steady_clock::now, options.watching, options.communicators,
+                        &issued_) {
+        recorder_.watch(communicator_);
+    }
+    ~StreamSeat() override { recorder_.leave(); }
 
     plan::Rank rank() const override { return rank_; }
     ControlPlane& control() override { return plane_; }
 
     // What was thrown ends the run before anything of the seat goes: memory that is freed waits for
-    // the device, and the device for calls that no other rank may join any more.
-    void perform(const std::function<void(RankSeat&)>& body) {
+    // the device, and the device for calls that no other rank may join any more. `failed` is told
+    // then.
+    void perform(const std::function<void(RankSeat&)>& body,
+                 const std::function<void(const std::string& reason)>& failed) {
         try {
             body(*this);
-        } catch (const CommunicationError&) {  // has ended it
+        } catch (const CommunicationError& error) {  // has ended it
+            failed(error.what());
             throw;
         } catch (const std::exception& error) {
             communicator_.abort(error.what());
+            failed(error.what());
             throw;
         }
     }
@@ -51,11 +62,14 @@ class StreamSeat final : public RankSeat {
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const std::string& offload_path) override {
         communicator_.forget_memory();
+        issued_.use(nullptr);
         driver_.reset();
         driver_ = source_.driver(device_);
+        issued_.use(driver_.get());
         StreamOptions options = options_.streams;
         options.offload_path = offload_path;
-        auto device = std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
+        auto device =
+            std::make_unique<StreamDevice>(program, communicator_, *driver_, options, &issued_);
         communicator_.register_memory(device->arena(), program.arena_bytes);
         device->prepare();
         if (const std::string choices = driver_->choices_id(); !choices.empty())
@@ -69,6 +83,8 @@ class StreamSeat final : public RankSeat {
     ControlPlane& plane_;
     const DriverSource& source_;
     const StreamBackendOptions& options_;
+    FlightRecorder& recorder_;
+    IssuedOps issued_;
     std::unique_ptr<StreamDriver> driver_;
     std::unique_ptr<StreamDriver> marks_;  // events of the communicator
     std::unique_ptr<CollectiveDriver> collectives_;
@@ -98,8 +114,15 @@ class StreamBackend::Cause {
         cause_ = std::move(cause);
         between_ranks_ = between_ranks;
     }
-    void rethrow() const {
-        if (cause_) std::rethrow_exception(cause_);
+    // Where there is one, with a record of what led to it.
+    void rethrow(RankRecorders& recorders) const {
+        if (!cause_) return;
+        try {
+            std::rethrow_exception(cause_);
+        } catch (const std::exception& error) {
+            recorders.write(error.what());
+            throw;
+        }
     }
 
   private:
@@ -120,8 +143,9 @@ void StreamBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(R
     const int device = device_of(launch_->local_rank);
     const std::unique_ptr<ControlPlane> plane = connect_ranks(*launch_);
     Cause cause;
-    take_seat(mesh, launch_->rank, device, *plane, body, cause);
-    cause.rethrow();
+    RankRecorders recorders(mesh, {&launch_->rank, 1}, options_.records);
+    take_seat(mesh, launch_->rank, device, *plane, body, recorders, cause);
+    cause.rethrow(recorders);
 }
 
 std::optional<int> device_of_rank(int devices, int ranks_per_device, bool launched,
@@ -143,10 +167,16 @@ int StreamBackend::device_of(std::int64_t rank_here) const {
 
 void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int device,
                               ControlPlane& plane, const std::function<void(RankSeat&)>& body,
-                              Cause& cause) const {
+                              RankRecorders& recorders, Cause& cause) const {
     try {
-        StreamSeat seat(mesh, rank, device, plane, source_, options_);
-        seat.perform(body);
+        StreamBackendOptions options = options_;
+        if (launch_) options.streams.clock_offset_ns = options.clock_offset(plane);
+        StreamSeat seat(mesh, rank, device, plane, source_, options, recorders.of(rank));
+        seat.perform(body, [&](const std::string& reason) {
+            if (!launch_) return;  // once all ranks have left
+            recorders.write(reason);
+            std::this_thread::sleep_for(RankRecorders::kOthersTime);
+        });
     } catch (const std::exception& error) {
         const bool between_ranks = dynamic_cast<const CommunicationError*>(&error) != nullptr ||
                                    dynamic_cast<const CollectiveError*>(&error) != nullptr;
@@ -160,16 +190,19 @@ void StreamBackend::run_threads(const plan::Mesh& mesh,
     for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
         static_cast<void>(device_of(rank));
     const auto planes = thread_planes(mesh.ranks());
+    std::vector<plan::Rank> all(static_cast<std::size_t>(mesh.ranks()));
+    std::iota(all.begin(), all.end(), 0);
+    RankRecorders recorders(mesh, all, options_.records);
     Cause cause;
     std::vector<std::thread> threads;
     for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
         threads.emplace_back([&, rank] {
             take_seat(mesh, rank, device_of(rank), *planes[static_cast<std::size_t>(rank)], body,
-                      cause);
+                      recorders, cause);
         });
     for (std::thread& thread : threads)
         thread.join();
-    cause.rethrow();
+    cause.rethrow(recorders);
 }
 
 }  // namespace orrery::runtime

@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "runtime/flight/rank_recorders.hpp"
 #include "runtime/launch/launch.hpp"
+#include "runtime/launch/plane_clock.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/group_communicator.hpp"
 #include "runtime/streams/stream_device.hpp"
@@ -34,9 +36,12 @@ struct StreamBackendOptions {
     CommunicatorOptions communicators;
     int ranks_per_device = 1;  // of a launch; more than one: for tests of correctness
     int threads_per_rank = 1;  // of the host
-    // Of a launch, on a thread beside the rank's, which is held by the driver of a run that is
-    // over: to end the process. Empty: nobody does.
-    std::function<void(const std::string& reason)> overdue;
+    // Of a launch: `overdue` is told, on a thread beside the rank's, which is held by the driver of
+    // a run that is over, to end the process.
+    WatchOptions watching;
+    // Of a launch, where all ranks call it: what a rank adds to its clock to have rank 0's.
+    std::function<std::int64_t(ControlPlane&)> clock_offset = host_clock_offset;
+    FlightRecords* records = nullptr;  // null: none are written
 };
 
 // Fewer devices than ranks, or another number of processes than the layout has ranks: what a user
@@ -61,7 +66,8 @@ class StreamBackend final : public Backend {
     int device_of(std::int64_t rank_here) const;
     // What body throws is noted in cause, and ends the run on every rank.
     void take_seat(const plan::Mesh& mesh, plan::Rank rank, int device, ControlPlane& plane,
-                   const std::function<void(RankSeat&)>& body, Cause& cause) const;
+                   const std::function<void(RankSeat&)>& body, RankRecorders& recorders,
+                   Cause& cause) const;
     void run_threads(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) const;
 
     DriverSource source_;

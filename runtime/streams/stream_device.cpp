@@ -36,9 +36,24 @@ void StreamDevice::ending_run(const Act& act) {
         act();
     } catch (...) {
         failed_ = true;
-        end_run(std::current_exception());
+        const std::exception_ptr cause = with_asked(std::current_exception());
+        end_run(cause);
         driver_.finish();  // what was issued reads what the caller has brought
-        throw;
+        std::rethrow_exception(cause);
+    }
+}
+
+// What a driver throws knows its call, and not what that was for.
+std::exception_ptr StreamDevice::with_asked(std::exception_ptr cause) const {
+    if (issued_ == nullptr) return cause;
+    try {
+        std::rethrow_exception(cause);
+    } catch (const DeviceError& error) {
+        const auto asking = issued_->asking();
+        if (!asking) return cause;
+        return std::make_exception_ptr(DeviceError(asking->what + ": " + error.what()));
+    } catch (...) {
+        return cause;
     }
 }
 
@@ -53,7 +68,7 @@ void StreamDevice::run(const StepInputs& inputs) {
 }
 
 void StreamDevice::run_step(const StepInputs& inputs) {
-    start(*walks_[0]);
+    start(*walks_[0], inputs.step);
     if (validation_)
         validation_->run(inputs);
     else
@@ -80,23 +95,28 @@ void StreamDevice::perform(Walk& walk, std::uint32_t first, std::uint32_t end,
     mark_ends(walk);
     for (const Event done : walk.done)
         driver_.await(done, [this] { check(); });
+    record_ended(walk);
     take_times(walk, first, end);
+    if (issued_ != nullptr) issued_->answered();
 }
 
 // A turn is free once the step that had it has ended.
 void StreamDevice::run_on(const StepInputs& inputs) {
+    if (issued_ != nullptr) issued_->ask("the beginning", inputs.step);
     ends_->await_all_but(program_.turns() - 1, [this] { check(); });
     const auto turn = static_cast<std::size_t>(inputs.step) % walks_.size();
     Walk& walk = *walks_[turn];
+    record_ended(walk);
     walk.kept = inputs;
     walk.inputs = &walk.kept;
-    start(walk);
+    start(walk, inputs.step);
     issue(walk, 0, static_cast<std::uint32_t>(walk.program.ops.size()));
     mark_ends(walk);
     ++begun_;
     last_ = &walk;
     ends_->issued({turn, walk.done, inputs});
     driver_.await(walk.done.front(), [this] { check(); });
+    if (issued_ != nullptr) issued_->answered();
     if (guard_ == nullptr) return;
     ends_->await_all_but(0, [this] { check(); });
     guard_->end_of_step();
@@ -113,7 +133,8 @@ void StreamDevice::when_ended(std::function<void(const StepInputs&)> tell) {
     if (ends_) ends_->tell(std::move(tell));
 }
 
-void StreamDevice::start(Walk& walk) {
+void StreamDevice::start(Walk& walk, std::int64_t step) {
+    if (issued_ != nullptr) issued_->ask("the beginning", step);
     walk.origin = now();
     driver_.record(walk.start, queues_[plan::index_of(plan::Stream::compute)]->stream);
 }
@@ -121,10 +142,33 @@ void StreamDevice::start(Walk& walk) {
 void StreamDevice::issue(Walk& walk, std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t id = first; id < end; ++id) {
         const Stream stream = queue_of(*walk.program.ops[id].op).stream;
+        record_issue(walk, id);
         wait_for(walk, id, first);
         issue_op(walk, id, stream);
         if (walk.ends[id].handle != nullptr) driver_.record(walk.ends[id], stream);
+        if (issued_ != nullptr) issued_->issued(stream, walk.ends[id]);
     }
+}
+
+// What is launched at once with others is recorded with the first of them.
+void StreamDevice::record_issue(const Walk& walk, std::uint32_t id) {
+    if (issued_ == nullptr) return;
+    const auto begin = [&](std::uint32_t op) {
+        issued_->begin(walk.program.ops[op], walk.inputs->step);
+    };
+    if (!walk.repeated) return begin(id);
+    if (walk.repeated->is_within(id)) return;
+    const std::span<const std::uint32_t> with = walk.repeated->issued_with(id);
+    if (with.empty()) begin(id);
+    for (const std::uint32_t op : with)
+        begin(op);
+}
+
+// Of a step that has.
+void StreamDevice::record_ended(const Walk& walk) {
+    if (issued_ == nullptr) return;
+    for (const Event done : walk.done)
+        issued_->passed(done);
 }
 
 void StreamDevice::issue_op(Walk& walk, std::uint32_t id, Stream stream) {
@@ -151,9 +195,14 @@ void StreamDevice::wait_for(Walk& walk, std::uint32_t id, std::uint32_t first) {
 }
 
 void StreamDevice::mark_ends(Walk& walk) {
+    if (issued_ != nullptr) issued_->ask("the end", walk.inputs->step);
     std::size_t next = 0;
-    for (const auto& queue : owned_queues_)
-        if (queue) driver_.record(walk.done[next++], queue->stream);
+    for (const auto& queue : owned_queues_) {
+        if (!queue) continue;
+        driver_.record(walk.done[next], queue->stream);
+        if (issued_ != nullptr) issued_->marked(queue->stream, walk.done[next]);
+        ++next;
+    }
 }
 
 void StreamDevice::perform_op(const Walk& walk, const IssuedOp& op) {
@@ -201,6 +250,7 @@ std::optional<double> StreamDevice::computed_s() const {
 // What was thrown where steps end comes before what other ranks have made of it.
 void StreamDevice::check() {
     if (queued_ == nullptr) return;
+    if (issued_ != nullptr) issued_->ask_again();
     try {
         queued_->check();
     } catch (...) {

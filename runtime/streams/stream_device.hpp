@@ -22,6 +22,7 @@
 #include "runtime/executor/device.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/flight/flight_recorder.hpp"
+#include "runtime/streams/issued_ops.hpp"
 #include "runtime/streams/memory_tiers.hpp"
 #include "runtime/streams/op_watch.hpp"
 #include "runtime/streams/post_validation.hpp"
@@ -51,9 +52,10 @@ struct StreamOptions {
 
 class StreamDevice final : public Device, private StepParts {
   public:
-    // All must outlive the device. Calls of the communicator are put into streams …
+    // All must outlive the device. Calls of the communicator are put into streams, and so are ops,
+    // which `issued` is told of (null: nobody) …
     StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
-                 StreamDriver& driver, const StreamOptions& options);
+                 StreamDriver& driver, const StreamOptions& options, IssuedOps* issued = nullptr);
     // … or are made in their turn by work of a driver that performs it so. `recorder`: null: none.
     StreamDevice(const BoundProgram& program, Communicator& communicator, StreamDriver& driver,
                  const StreamOptions& options, FlightRecorder* recorder);
@@ -79,7 +81,7 @@ class StreamDevice final : public Device, private StepParts {
   private:
     StreamDevice(const BoundProgram& program, Communicator& communicator,
                  StreamCommunicator* queued, StreamDriver& driver, const StreamOptions& options,
-                 FlightRecorder* recorder);
+                 FlightRecorder* recorder, IssuedOps* issued);
 
     enum class Timing : std::uint8_t { of_steps, by_marks, by_clock };
 
@@ -108,9 +110,11 @@ class StreamDevice final : public Device, private StepParts {
     void perform(std::uint32_t first, std::uint32_t end, const StepInputs& inputs) override;
     void amend(const StepInputs& inputs) override;
     void perform(Walk& walk, std::uint32_t first, std::uint32_t end, const StepInputs& inputs);
-    void start(Walk& walk);
+    void start(Walk& walk, std::int64_t step);
     void issue(Walk& walk, std::uint32_t first, std::uint32_t end);
     void issue_op(Walk& walk, std::uint32_t id, Stream stream);
+    void record_issue(const Walk& walk, std::uint32_t id);
+    void record_ended(const Walk& walk);
     void wait_for(Walk& walk, std::uint32_t id, std::uint32_t first);
     void mark_ends(Walk& walk);
     void perform_op(const Walk& walk, const IssuedOp& op);
@@ -118,6 +122,7 @@ class StreamDevice final : public Device, private StepParts {
     void take_times(const Walk& walk, std::uint32_t first, std::uint32_t end);
     void check();
     void end_run(const std::exception_ptr& cause);
+    std::exception_ptr with_asked(std::exception_ptr cause) const;
     // Ends the run for the other ranks where `act` throws, and throws that.
     template <typename Act>
     void ending_run(const Act& act);
@@ -128,6 +133,7 @@ class StreamDevice final : public Device, private StepParts {
     StreamDriver& driver_;
     StreamOptions options_;
     FlightRecorder* recorder_;
+    IssuedOps* issued_;
     Timing timing_;
     bool line_beside_;
     MemoryTiers memory_;

@@ -10,25 +10,27 @@
 namespace orrery::runtime {
 
 StreamDevice::StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
-                           StreamDriver& driver, const StreamOptions& options)
-    : StreamDevice(program, communicator, &communicator, driver, options, nullptr) {}
+                           StreamDriver& driver, const StreamOptions& options, IssuedOps* issued)
+    : StreamDevice(program, communicator, &communicator, driver, options, nullptr, issued) {}
 
 StreamDevice::StreamDevice(const BoundProgram& program, Communicator& communicator,
                            StreamDriver& driver, const StreamOptions& options,
                            FlightRecorder* recorder)
-    : StreamDevice(program, communicator, nullptr, driver, options, recorder) {
+    : StreamDevice(program, communicator, nullptr, driver, options, recorder, nullptr) {
     ORRERY_CHECK(driver.performs_in_turn(), "calls that block are made in their turn");
 }
 
 StreamDevice::StreamDevice(const BoundProgram& program, Communicator& communicator,
                            StreamCommunicator* queued, StreamDriver& driver,
-                           const StreamOptions& options, FlightRecorder* recorder)
+                           const StreamOptions& options, FlightRecorder* recorder,
+                           IssuedOps* issued)
     : program_(program),
       communicator_(communicator),
       queued_(queued),
       driver_(driver),
       options_(options),
       recorder_(recorder),
+      issued_(issued),
       timing_(options.time_ops ? Timing::by_marks : Timing::of_steps),
       line_beside_(may_use_line_beside()),
       memory_(program, driver, options.guard ? ArenaGuard::kZone : 0, options.offload_path),

@@ -107,6 +107,30 @@ TEST_F(PreparedSteps, SearchForNoProductWithinAStep) {
         }
 }
 
+// To lock memory may wait for the device, and the device for a rank that never comes.
+TEST_F(PreparedSteps, LockNoMemoryWithinAStep) {
+    const std::vector<Sets> layouts = {{},
+                                       kOnTwo,
+                                       {"layout.data_parallel_mode=parameter_server",
+                                        "layout.zero_stage=1", "layout.staleness=1"}};
+    for (const Sets& layout : layouts) {
+        std::mutex mutex;
+        std::map<std::thread::id, std::vector<std::int64_t>> locked;  // before each step
+        parity::RunOptions options;
+        options.change_inputs = [&](StepInputs&) {
+            const std::lock_guard lock(mutex);
+            locked[std::this_thread::get_id()].push_back(emulation::pinned_allocations);
+        };
+        train(kWithoutFile, layout, options);
+        EXPECT_FALSE(locked.empty());
+        for (const auto& [rank, before] : locked) {
+            ASSERT_EQ(before.size(), 3U);
+            EXPECT_GT(before[0], 0);
+            EXPECT_EQ(before[0], before[2]);
+        }
+    }
+}
+
 // In the second and the third step, of which the second captures. What is captured may not allocate
 // nor wait, which the emulated calls refuse.
 TEST_F(PreparedSteps, HaveTheSameBitsWhereLayersAreCaptured) {

@@ -425,6 +425,33 @@ TEST(StreamBackend, RefusesWhatDoesNotFitTheMachine) {
     EXPECT_EQ(placement_error(two, 4, 1), "the layout has 4 ranks, and 2 processes were started");
 }
 
+// A launch may be of several machines, whose traces are one.
+TEST(StreamBackend, HasTheTimesOfALaunchOnTheClockOfRankZero) {
+    constexpr std::int64_t kAhead = 1'000'000'000'000'000'000;  // 31 years, more than since a boot
+    for (const bool launched : {false, true}) {
+        runtime::StreamBackendOptions streams;
+        streams.streams.time_ops = true;
+        streams.clock_offset = [](runtime::ControlPlane&) { return kAhead; };
+        std::optional<runtime::Launch> launch;
+        if (launched) launch = runtime::Launch{runtime::Launcher::torchrun, 0, 1, 0, 1, "", 1};
+        runtime::StreamBackend backend(host_devices(1), launch, streams);
+        RunOptions options;
+        options.steps = 1;
+        options.backend = &backend;
+        std::size_t ops = 0;
+        options.after_step = [&](plan::Rank, const runtime::Device& device,
+                                 const runtime::BoundProgram&, const plan::Program&, std::int64_t) {
+            ops = device.times().size();
+            for (const runtime::OpTime& time : device.times()) {
+                EXPECT_EQ(time.begin >= kAhead, launched);
+                EXPECT_EQ(time.end >= kAhead, launched);
+            }
+        };
+        train(scenario(kGpt, {}), options);
+        EXPECT_GT(ops, 0U);
+    }
+}
+
 // The first failure is what the run has ended with, not what it brought about on other ranks:
 // tried often, as the two are a race between threads.
 TEST(StreamBackend, EndsAllRanksWithWhatEndedTheFirst) {

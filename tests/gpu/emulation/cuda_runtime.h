@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -217,11 +220,46 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 // ---- memory, streams, events: everything has been performed when a call returns, but where it is
 // captured; what waits for the device then is refused ----
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDefault };
+namespace emulation {
+
+// Memory that streams reach: the device's, and the host's that is pinned. Of all threads.
+class ReachedMemory {
+  public:
+    void add(const void* memory, std::size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        ends_[static_cast<const char*>(memory)] = static_cast<const char*>(memory) + bytes;
+    }
+    void remove(const void* memory) {
+        const std::lock_guard lock(mutex_);
+        ends_.erase(static_cast<const char*>(memory));
+    }
+    bool holds(const void* memory, std::size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        const auto* const begin = static_cast<const char*>(memory);
+        const auto next = ends_.upper_bound(begin);
+        return next != ends_.begin() && begin + bytes <= std::prev(next)->second;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<const char*, const char*> ends_;  // by begin
+};
+inline ReachedMemory device_memory, pinned_memory;
+inline thread_local std::int64_t pinned_allocations = 0;
+// Marks have not been passed yet.
+inline thread_local bool marks_are_ahead = false;
+
+}  // namespace emulation
+
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+    if (emulation::capture != nullptr) return cudaErrorInvalidValue;
     *memory = std::malloc(bytes);
+    emulation::pinned_memory.add(*memory, bytes);
+    ++emulation::pinned_allocations;
     return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* memory) {
+    emulation::pinned_memory.remove(memory);
     std::free(memory);
     return cudaSuccess;
 }
@@ -229,10 +267,12 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
     if (emulation::capture != nullptr) return cudaErrorInvalidValue;
     constexpr std::size_t kAlignment = 256;  // as CUDA promises
     *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    emulation::device_memory.add(*memory, bytes);
     return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
     if (memory != nullptr && emulation::capture != nullptr) return cudaErrorInvalidValue;
+    emulation::device_memory.remove(memory);
     std::free(memory);
     return cudaSuccess;
 }
@@ -244,8 +284,16 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
     std::memcpy(to, from, bytes);
     return cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t) {
+// From and to pageable memory a copy would be made, once the thread had waited for the stream: here
+// it is refused, for no stream of a step may be waited for so.
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t) {
+    const auto reaches = [&](const void* memory, cudaMemcpyKind of_host) {
+        return emulation::pinned_memory.holds(memory, bytes) ||
+               (kind != of_host && emulation::device_memory.holds(memory, bytes));
+    };
+    if (!reaches(from, cudaMemcpyHostToDevice) || !reaches(to, cudaMemcpyDeviceToHost))
+        return cudaErrorInvalidValue;
     return emulation::put([=] {
         std::memcpy(to, from, bytes);
         return cudaSuccess;
@@ -318,7 +366,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
     return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) {
-    return cudaSuccess;
+    return emulation::marks_are_ahead ? cudaErrorNotReady : cudaSuccess;
 }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
     *milliseconds = static_cast<float>(to->at_ms - from->at_ms);

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -104,6 +105,30 @@ TEST_F(Watched, ALaunchBehindACallThatNeverEndsIsLetGo) {
         for (const FakeCommunicator& each : seat.collectives.communicators)
             EXPECT_TRUE(each.aborted && !each.ended) << each.id;
     }
+}
+
+// Once the calls have been aborted they are over: what was waited for is asked for later.
+TEST_F(Watched, SaysInWhichCallARankWaitedWhenTheRunEnded) {
+    seats[0].streams.passed_marks = 1;  // the call has begun
+    seats[1].streams.passed_marks = 0;  // and not here
+    std::array<std::optional<Waiting>, 2> waited;
+    run([&](Rank rank, GroupCommunicator& communicator) {
+        communicator.set_label("fc2");
+        communicator.barrier(GroupKind::tensor);
+        EXPECT_FALSE(communicator.waiting()) << "nobody has looked yet";
+        try {
+            for (;;)
+                communicator.check();
+        } catch (const CommunicationError&) {
+            waited[static_cast<std::size_t>(rank)] = communicator.waiting();
+            throw;
+        }
+    });
+    ASSERT_TRUE(waited[0]);
+    EXPECT_EQ(waited[0]->call, "barrier of fc2 in its tensor group (ranks 0 1), its call 1 there");
+    EXPECT_EQ(waited[0]->ranks, std::vector<Rank>{1});
+    EXPECT_GT(waited[0]->seconds, 0);
+    EXPECT_FALSE(waited[1]);
 }
 
 struct HeldCall {
