@@ -37,7 +37,7 @@ constexpr std::size_t kMostUnknown = 2;  // of a kind of which none has been sim
 constexpr std::size_t kMostAfterEnough = 4;  // at once: each may rule out others
 constexpr std::size_t kMostUnparted = 16;    // that are kept, each with its plan and ops
 // Once as many are there as are asked for: times these, and no fewer than.
-constexpr std::size_t kMostSimulated = 2, kFewestSimulated = 24;
+constexpr std::size_t kMostSimulated = 2, kFewestSimulated = 16;
 
 double cost_of(const plan::Scenario& scenario, double step_s) {
     return objective_of(Objective::cost_per_token, scenario, step_s);
