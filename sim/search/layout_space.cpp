@@ -177,7 +177,9 @@ LayoutSpace::LayoutSpace(const plan::Layout& base, std::vector<LayoutAxis> axes)
         size_ *= axis.values.size();
         places_.push_back(place_of(axis.key));
         if (places_.back() >= place_of("schedule")) stages_ *= axis.values.size();
-        if (axis.key == "zero_group_size" && axis.values.front().zero_group_size == 0)
+        if (axis.key == "zero_group_size" && axis.values.front().zero_group_size == 0 &&
+            std::none_of(axis.values.begin(), axis.values.end(),
+                         [](const Layout& value) { return value.zero_group_size == 1; }))
             zero_groups_ = axis.values.size();
     }
 }

@@ -40,8 +40,8 @@ class LayoutSpace {
     // modulo this is theirs.
     std::uint64_t stage_combinations() const { return stages_; }
     // Values of the group in which ZeRO shares out, which changes fastest of the other keys, where
-    // the first of them is all ranks; else 1. A combination that breaks a rule with the first
-    // breaks it with every other, too.
+    // the first of them is all ranks and none is one; else 1. A combination that breaks a rule
+    // with the first breaks it with every other, too.
     std::uint64_t zero_groups() const { return zero_groups_; }
     std::int64_t zero_group(std::uint64_t place) const;
     // The combination that differs in that alone, with the first of its values.

@@ -214,7 +214,7 @@ TEST(Search, TriesGroupsOfZeroThatArePartOfTheRanks) {
     const LayoutSearch of_experts = searched(
         input_of("mixtral-8x22b-h100x128"),
         {"layout.expert_parallel=1,4,8", "layout.tensor_parallel=1,2", "layout.zero_stage=1,3",
-         "layout.pipeline_parallel=2,4", "layout.zero_group_size=all,1,2,3,4,8,64"});
+         "layout.pipeline_parallel=2,4", "layout.zero_group_size=all,2,3,4,8,64"});
     const LayoutSpace& space = of_experts.bases[0].space;
     std::map<std::string, int> codes;
     for (std::uint64_t number = 0; number < space.size(); ++number) {
@@ -223,6 +223,7 @@ TEST(Search, TriesGroupsOfZeroThatArePartOfTheRanks) {
         auto first = scenario_of(of_experts.bases[0], space.with_first_zero_group(number), all,
                                  with_all_ranks);
         const auto own = scenario_of(of_experts.bases[0], number, all, broken);
+        EXPECT_TRUE(first || !own) << with_all_ranks;
         if (!first || broken == "repeats") continue;
         first->layout.zero_group_size = space.layout(number).zero_group_size;
         EXPECT_EQ(some.first_broken(*first, {}, plan::RuleCheck::Asked::of_zero_groups), broken);
@@ -767,7 +768,9 @@ TEST(LayoutPricer, IsWithinItsBoundsOnTwoThousandLayouts) {
         };
         std::cout << input.file << ": step within its bound "
                   << share(misses.step, misses.bounds.step) << ", memory "
-                  << share(misses.peak, misses.bounds.peak) << '\n';
+                  << share(misses.peak, misses.bounds.peak) << "; half of the steps within "
+                  << misses.step[misses.step.size() / 2] << ", nine in ten within "
+                  << misses.step[misses.step.size() * 9 / 10] << '\n';
     }
 }
 
