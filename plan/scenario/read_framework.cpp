@@ -145,7 +145,8 @@ int bytes_of(std::string_view dtype) {
     return dtype == "fp32" ? 4 : 2;
 }
 
-// Accumulators are of the weights' type, or of fp32 beside weights of 16 bits.
+// Accumulators are of the weights' type, or of fp32 beside weights of 16 bits: a preset's fp32 is
+// what gradients have at least.
 void settle_gradients(Reading& reading, const Section& keys, Precision precision,
                       Framework& framework) {
     const bool own = keys.has("gradient_dtype");
@@ -153,11 +154,13 @@ void settle_gradients(Reading& reading, const Section& keys, Precision precision
         own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
     if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
     const std::string_view weights = name(held_precision(precision));
-    const std::string_view gradients = framework.gradient_dtype == GradientType::same
+    const int width = bytes_of(weights);
+    const bool widened = !own && framework.gradient_dtype == GradientType::fp32 && width > 4;
+    const std::string_view gradients = framework.gradient_dtype == GradientType::same || widened
                                            ? weights
                                            : spelling(framework.gradient_dtype);
     framework.gradient_bytes = bytes_of(gradients);
-    const int width = bytes_of(weights);
+    if (gradients == weights) framework.gradient_dtype = GradientType::same;
     if (gradients == weights || (gradients == "fp32" && width == 2)) return;
     const bool narrower = framework.gradient_bytes < width;
     Diagnostic& fault = reading.report("S024", pointer, "");

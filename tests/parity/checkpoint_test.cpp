@@ -120,8 +120,9 @@ std::vector<ResumeCase> resume_cases() {
         {kLlama, layout("ring_zero3", {"context_parallel=2", dp2, "zero_stage=3"})},
         // Scales that overflow, fall and grow, on both sides of the checkpoint.
         {kGpt,
-         layout("fp16_loss_scale", {fp16, dp2, "zero_stage=1", "training.loss_scale.initial=524288",
-                                    "training.loss_scale.hysteresis=1"}),
+         layout("fp16_loss_scale",
+                {fp16, dp2, "zero_stage=1", "training.gradient_dtype=same",
+                 "training.loss_scale.initial=524288", "training.loss_scale.hysteresis=1"}),
          true},
         {kGpt, layout("fp16_growing_scale", {fp16, pp2, "training.loss_scale.growth_interval=2",
                                              "training.loss_scale.initial=4096"})},
@@ -138,7 +139,7 @@ std::vector<ResumeCase> resume_cases() {
         {kLlama,
          layout("post_validation_fp16",
                 {pp2, fp16, "schedule=zb-h1", "optimizer_post_validation=true",
-                 "training.loss_scale.initial=524288"}),
+                 "training.gradient_dtype=same", "training.loss_scale.initial=524288"}),
          true},
         // Moments and weights of 16 bits, which go through the checkpoint as they are.
         {kGpt, layout("delayed_scales",

@@ -128,7 +128,7 @@ TEST(BiasGradient, SavesTheReading) {
     const double efficiency = profile.memory.efficiency.value * 1e9;
     const double at_memory = efficiency * profile.hardware.memory_GBps.value,
                  at_cache = efficiency * profile.memory.cache_GBps.value;
-    constexpr double kWidth = 9.0 * kHidden, kGradient = 2;
+    constexpr double kWidth = 9.0 * kHidden, kGradient = 4;
     const double constants =
         4e-6 * (profile.memory.reduction_t0_us.value - profile.memory.t0_us.value);
     const double each = (2 * kRows * kWidth + 2 * kGradient * kWidth) / at_memory -

@@ -68,7 +68,7 @@ std::int64_t bytes(const Program& program, MemoryCategory category) {
     return sum;
 }
 
-TEST(Lora, HoldsTwoBytesOfAFrozenParameterAndSixteenOfAnAdapters) {
+TEST(Lora, HoldsTwoBytesOfAFrozenParameterAndEighteenOfAnAdapters) {
     const plan::Plan whole = plan_of({}, kLlama);
     const std::int64_t frozen = whole.conserved.parameters;
     for (const auto& targets : choices()) {
@@ -78,7 +78,7 @@ TEST(Lora, HoldsTwoBytesOfAFrozenParameterAndSixteenOfAnAdapters) {
         EXPECT_EQ(plan.conserved.parameters, frozen + trained);
         const Program& program = plan.programs.front();
         EXPECT_EQ(bytes(program, MemoryCategory::parameters), 2 * (frozen + trained));
-        EXPECT_EQ(bytes(program, MemoryCategory::gradients), 2 * trained);
+        EXPECT_EQ(bytes(program, MemoryCategory::gradients), 4 * trained);
         EXPECT_EQ(bytes(program, MemoryCategory::optimizer), 12 * trained);
     }
 }
@@ -98,7 +98,7 @@ TEST(Lora, SharesOutFrozenParametersUnderZero3Alone) {
         };
         const Program& program = plan.programs.front();
         EXPECT_EQ(bytes(program, MemoryCategory::parameters), 2 * divided(frozen + trained, 3));
-        EXPECT_EQ(bytes(program, MemoryCategory::gradients), 2 * divided(trained, 2));
+        EXPECT_EQ(bytes(program, MemoryCategory::gradients), 4 * divided(trained, 2));
         EXPECT_EQ(bytes(program, MemoryCategory::optimizer), 12 * divided(trained, 1));
         for (const plan::Block& block : plan.blocks)
             for (const plan::Op& op : block.ops)

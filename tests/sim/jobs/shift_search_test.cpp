@@ -61,7 +61,7 @@ double longest_busy(const Job& job) {
 
 // Two equal jobs that communicate for D of C + D, with C ≥ D: one does while the other computes.
 TEST(ShiftSearch, PartsPhasesThatFitBesideEachOther) {
-    const Job a = job_of("a", 160), b = job_of("b", 160);
+    const Job a = job_of("a", 256), b = job_of("b", 256);
     ASSERT_LT(longest_busy(a), 0.5);
     const ShiftSearchResult result = searched({a, b});
     EXPECT_GT(result.given().score, 2);
@@ -94,8 +94,8 @@ TEST(ShiftSearch, LeavesWhatTheLinkMustCarry) {
 // What is good already stays: a start given in the middle of the other's computation.
 TEST(ShiftSearch, LeavesStartsThatCannotBeBettered) {
     const double step_s = to_seconds(
-        run_alone(shared_cluster(job_of("a", 160)), job_of("a", 160), kInTurns[0]).step.length);
-    const ShiftSearchResult result = searched({job_of("a", 160), job_of("b", 160, step_s / 2)});
+        run_alone(shared_cluster(job_of("a", 256)), job_of("a", 256), kInTurns[0]).step.length);
+    const ShiftSearchResult result = searched({job_of("a", 256), job_of("b", 256, step_s / 2)});
     EXPECT_EQ(result.simulated.front().candidate.how, "as given");
     EXPECT_EQ(result.simulated.front().score, 2);
 }
@@ -150,7 +150,7 @@ TEST(ShiftSearch, DoesNotDependOnTheNumberOfThreads) {
 
 // Jobs that stay where they are can still be shifted there.
 TEST(PlaceSearch, ShiftsWherePlacesAreSimulated) {
-    const std::vector<Job> jobs = {job_of("a", 160), job_of("b", 160)};
+    const std::vector<Job> jobs = {job_of("a", 256), job_of("b", 256)};
     PlaceSearchOptions options;
     const auto best = [&] {
         return search_places(shared_cluster(jobs[0]), jobs, kInTurns, {true, true}, options)

@@ -99,7 +99,7 @@ RC_GTEST_PROP(Fixes, AreWhatTheySay, ()) {
 // Eight ranks that each hold all optimizer states: sharing them out is one key, and it is enough.
 TEST(Fixes, OfReplicatedStatesShareThem) {
     const Sets sets = {"model.n_embd=1024", "layout.data_parallel=8", "layout.zero_stage=0"};
-    const Searched result = searched(sets, 0.7);
+    const Searched result = searched(sets, 0.8);
     EXPECT_EQ(fault_of(result, sets), "");
     ASSERT_FALSE(result.found.fixes.empty());
     const bool zero =
