@@ -139,7 +139,7 @@ TEST_F(EightBitProducts, AreTheOraclesOnEachArchitecture) {
         emulation::compute_capability = capability;
         const auto driver = make_cuda_driver(0);
         World world(*driver, DType::bf16, false);
-        check_eight_bits(world);
+        check_eight_bit_products(world);
         for (const Finding& finding : world.findings())
             EXPECT_TRUE(finding.right())
                 << capability << ": " << finding.op << ", " << finding.variant << ", "

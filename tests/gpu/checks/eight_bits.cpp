@@ -287,75 +287,95 @@ EightBitCopy copy_of_run(const Run& run, Buffer data, Buffer scales, std::int64_
     return copy;
 }
 
-// Of an expert: its rows by its weight, which is the second of two, and its weight's gradient.
-void check_products_of_run(World& world, const Run& run, std::int64_t width, std::int64_t out) {
-    world.begin("gemm", "eight bits of an expert's " + std::to_string(run.rows) + " rows, " +
-                            (run.shared == 0 ? "a scale each" : "blocks"));
+// A cast of the run's rows of x.
+EightBitCopy cast_of_run(Kernels& kernels, const Run& run, const Buffer& x, Buffer data,
+                         Buffer scales, std::int64_t width, bool transposed) {
+    Quantize op{run.rows, width, 1, from_element(x, run.first * width), {}, {}};
+    op.copies[0] = copy_of_run(run, data, scales, width, transposed);
+    kernels.quantize(op);
+    return op.copies[0];
+}
+
+// An expert's rows by its weight, which is the second of two.
+void check_rows_of_run(World& world, const Run& run, std::int64_t width, std::int64_t out) {
     const bool whole = run.shared == 0;
-    const DType gradients = whole ? DType::fp8_e5m2 : DType::fp8_e4m3;
-    const std::int64_t scales = whole ? 1 : width * (run.room / 128 + 3);
+    world.begin("gemm", "eight bits of an expert's " + std::to_string(run.rows) + " rows, " +
+                            (whole ? "a scale each" : "blocks"));
+    const Block block{"", whole ? out : 128, whole ? width : 128};
     Tensor& x = world.in(normals(run.room * width, 1));
     Tensor& w = world.in(normals(2 * out * width, 2));
-    Tensor& dy = world.in(normals(run.room * out, 3));
     Tensor& rows = world.out(DType::u8, run.room * width);
-    Tensor& rows_scales = world.out(DType::fp32, scales);
-    Tensor& columns = world.out(DType::u8, run.room * width);
-    Tensor& columns_scales = world.out(DType::fp32, scales);
-    Tensor& of_dy = world.out(DType::u8, run.room * out);
-    Tensor& dy_scales = world.out(DType::fp32, scales);
+    Tensor& rows_scales = world.out(DType::fp32, run.room * width / 128);
     Tensor& weights = world.out(DType::u8, 2 * out * width);
-    const Block block{"", whole ? out : 128, whole ? width : 128};
     Tensor& w_scales = world.out(DType::fp32, 2 * out / block.rows * (width / block.columns));
     Tensor& y = world.out(run.room * out);
-    Tensor& dw = world.in(DType::fp32, normals(out * width, 4));
     world.run([&](Kernels& kernels, const Place& at) {
-        const auto cast = [&](Tensor& from, std::int64_t columns_of, const EightBitCopy& copy) {
-            Quantize op{run.rows, columns_of, 1, from_element(at(from), run.first * columns_of),
-                        {},       {}};
-            op.copies[0] = copy;
-            kernels.quantize(op);
-            return copy;
-        };
-        const DType e4m3 = DType::fp8_e4m3;
-        const EightBitCopy by_rows =
-            cast(x, width, copy_of_run(run, {at(rows).data, e4m3}, at(rows_scales), width, false));
-        const EightBitCopy by_columns = cast(
-            x, width, copy_of_run(run, {at(columns).data, e4m3}, at(columns_scales), width, true));
-        const EightBitCopy of_gradient =
-            cast(dy, out, copy_of_run(run, {at(of_dy).data, gradients}, at(dy_scales), out, true));
+        const Buffer numbers{at(rows).data, DType::fp8_e4m3};
+        const EightBitCopy cast =
+            cast_of_run(kernels, run, at(x), numbers, at(rows_scales), width, false);
         Quantize of_w{2 * out, width, 2, at(w), {}, {}};
-        of_w.copies[0] = copy_of({at(weights).data, e4m3}, at(w_scales), block, width, out, false);
+        of_w.copies[0] =
+            copy_of({at(weights).data, DType::fp8_e4m3}, at(w_scales), block, width, out, false);
         kernels.quantize(of_w);
-        Gemm forward{GemmForm::forward,
-                     run.rows,
-                     out,
-                     width,
-                     by_rows.data,
-                     from_element(of_w.copies[0].data, out * width),
-                     {},
-                     from_element(at(y), run.first * out)};
-        forward.a_scales = by_rows.scales;
-        forward.b_scales = of_w.copies[0].scales;
-        forward.b_scales.first_row = out;
-        forward.each_row_alone = true;
-        kernels.gemm(forward);
-        Gemm gradient{GemmForm::forward, out, width, run.rows, of_gradient.data,
-                      by_columns.data,   {},  at(dw)};
-        gradient.a_scales = of_gradient.scales;
-        gradient.b_scales = by_columns.scales;
-        gradient.a_stride = of_gradient.stride;
-        gradient.b_stride = by_columns.stride;
-        gradient.accumulate = true;
-        kernels.gemm(gradient);
+        Gemm gemm{GemmForm::forward, run.rows, out, width, cast.data, {}, {}, {}};
+        gemm.b = from_element(of_w.copies[0].data, out * width);
+        gemm.c = from_element(at(y), run.first * out);
+        gemm.a_scales = cast.scales;
+        gemm.b_scales = of_w.copies[0].scales;
+        gemm.b_scales.first_row = out;
+        gemm.each_row_alone = true;
+        kernels.gemm(gemm);
     });
     world.expect_same("rows", rows);
+    world.expect_same("scales of rows", rows_scales);
+    world.expect_close("y", y, roundings_of_sum(width), unit_of(y.dtype) * 4);
+}
+
+// The gradient of its weight, added to that of others.
+void check_gradient_of_run(World& world, const Run& run, std::int64_t width, std::int64_t out) {
+    const bool whole = run.shared == 0;
+    world.begin("gemm", "eight bits, the gradient of an expert's " + std::to_string(run.rows) +
+                            " rows, " + (whole ? "a scale each" : "blocks"));
+    const DType gradients = whole ? DType::fp8_e5m2 : DType::fp8_e4m3;
+    const std::int64_t scales = run.room / 128 + 3;
+    Tensor& x = world.in(normals(run.room * width, 1));
+    Tensor& dy = world.in(normals(run.room * out, 2));
+    Tensor& columns = world.out(DType::u8, run.room * width);
+    Tensor& columns_scales = world.out(DType::fp32, width * scales);
+    Tensor& dy_columns = world.out(DType::u8, run.room * out);
+    Tensor& dy_scales = world.out(DType::fp32, out * scales);
+    Tensor& dw = world.in(DType::fp32, normals(out * width, 3));
+    world.run([&](Kernels& kernels, const Place& at) {
+        const EightBitCopy b = cast_of_run(kernels, run, at(x), {at(columns).data, DType::fp8_e4m3},
+                                           at(columns_scales), width, true);
+        const EightBitCopy a = cast_of_run(kernels, run, at(dy), {at(dy_columns).data, gradients},
+                                           at(dy_scales), out, true);
+        Gemm gemm{GemmForm::forward, out, width, run.rows, a.data, b.data, {}, at(dw)};
+        gemm.a_scales = a.scales;
+        gemm.b_scales = b.scales;
+        gemm.a_stride = a.stride;
+        gemm.b_stride = b.stride;
+        gemm.accumulate = true;
+        kernels.gemm(gemm);
+    });
     world.expect_same("columns", columns);
     world.expect_same("scales of columns", columns_scales);
-    world.expect_close("y", y, roundings_of_sum(width), unit_of(y.dtype) * 4);
     world.expect_close("dw", dw, roundings_of_sum(run.rows + 1));
 }
 
 }  // namespace
+
+void check_eight_bit_products(World& world) {
+    check_block_products(world, 16, 144, 256);  // two rows of blocks, of two each
+    check_block_products(world, 132, 72, 160);  // and parts of blocks, and of tiles
+    check_block_products(world, 7, 40, 416);
+    if (world.large()) check_block_products(world, 512, 1024, 768);
+    for (const std::int64_t shared : {0, 128})
+        for (const std::int64_t rows : {0, 1, 64, 131}) {
+            check_rows_of_run(world, {rows % 5, rows, 140, shared}, 256, 128);
+            check_gradient_of_run(world, {rows % 5, rows, 140, shared}, 128, 128);
+        }
+}
 
 void check_eight_bits(World& world) {
     check_amax(world);
@@ -374,13 +394,7 @@ void check_eight_bits(World& world) {
             check_scaled_products(world, 48, 32, 64, by_rows, gradient);
             if (world.large()) check_scaled_products(world, 512, 1024, 768, by_rows, gradient);
         }
-    check_block_products(world, 128, 128, 256);
-    check_block_products(world, 132, 72, 160);  // and parts of blocks, and of tiles
-    check_block_products(world, 7, 130, 416);
-    if (world.large()) check_block_products(world, 512, 1024, 768);
-    for (const std::int64_t shared : {0, 128})
-        for (const std::int64_t rows : {0, 1, 64, 131})
-            check_products_of_run(world, {rows % 5, rows, 140, shared}, 256, 128);
+    check_eight_bit_products(world);
 }
 
 }  // namespace orrery::runtime::gpu_check

@@ -87,18 +87,22 @@ void multiply_add_eight_bits(float (&c)[4], const std::uint32_t (&a)[4], std::ui
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     ++emulation::tensor_core_products;
     emulation::exchange(Held{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of_lane) {
-        for (unsigned j = 0; j < 2; ++j)
+        const auto byte = [](std::uint32_t numbers, unsigned k) {
+            return static_cast<std::uint8_t>(numbers >> (8 * (k % 4)));
+        };
+        std::array<Held, 4> row, column;  // lanes that hold rows g and g + 8 of a; a column of b
+        for (unsigned i = 0; i < 4; ++i)
+            row[i] = of_lane(4 * g + i);
+        for (unsigned j = 0; j < 2; ++j) {
+            for (unsigned i = 0; i < 4; ++i)
+                column[i] = of_lane(4 * (2 * t + j) + i);
             for (unsigned k = 0; k < 32; ++k) {
-                const Held row = of_lane(4 * g + k % 16 / 4);
-                const Held column = of_lane(4 * (2 * t + j) + k % 16 / 4);
-                const auto byte = [k](std::uint32_t numbers) {
-                    return static_cast<std::uint8_t>(numbers >> (8 * (k % 4)));
-                };
-                const float b = E4M3::value(byte(column.b[k / 16]));
+                const float of_b = E4M3::value(byte(column[k % 16 / 4].b[k / 16], k));
                 for (unsigned i = 0; i < 2; ++i)
-                    c[2 * i + j] =
-                        std::fma(A::value(byte(row.a[2 * (k / 16) + i])), b, c[2 * i + j]);
+                    c[2 * i + j] = std::fma(A::value(byte(row[k % 16 / 4].a[2 * (k / 16) + i], k)),
+                                            of_b, c[2 * i + j]);
             }
+        }
         return 0;
     });
 }
