@@ -9,8 +9,7 @@ namespace orrery::runtime {
 namespace {
 
 std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Plan& plan, const std::string& file) {
-    return reasons_not_in_eight_bits(
-        plan, file, {.code = "T104", .who = "CPU ranks", .blocks = true, .experts = true});
+    return reasons_not_in_eight_bits(plan, file, {.code = "T104", .who = "CPU ranks"});
 }
 
 std::unique_ptr<Backend> make_unbound(const BackendRequest& request) {

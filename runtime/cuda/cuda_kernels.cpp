@@ -16,7 +16,10 @@ struct Launched {
     void operator()(const Gemm& request) const {
         check_types({request.bias, request.c});
         if (!plan::is_eight_bit(request.a.dtype)) check_types({request.a, request.b});
-        products->perform(request, stream);
+        if (request.each_row_alone)  // experts' rows
+            products->perform_rows(request, scratch, stream);
+        else
+            products->perform(request, scratch, stream);
     }
     void operator()(const ActivatedGemm& request) const {
         const Gemm& product = request.product;
@@ -37,7 +40,7 @@ struct Launched {
         for_products(places, request.by_source, [&](const ProductRows& of) {
             const Gemm product = product_of(request, of);
             if (of.rows > 0)
-                products->perform_rows(product, stream);
+                products->perform_rows(product, scratch, stream);
             else if (product.form == GemmForm::weight_gradient && !product.accumulate)
                 fill({product.m * product.n, 0, product.c}, stream);
         });
@@ -123,7 +126,8 @@ void CudaKernels::launch(const KernelRequest& request) {
 
 // How many rows the products of a GroupedGemm have, only a step knows.
 void CudaKernels::prepare(const KernelRequest& request) {
-    if (const auto* product = std::get_if<Gemm>(&request)) products().prepare(*product, stream_);
+    if (const auto* product = std::get_if<Gemm>(&request))
+        products().prepare(*product, scratch_, stream_);
     if (const auto* product = std::get_if<ActivatedGemm>(&request))
         products().prepare(*product, stream_);
     if (const auto* gradients = std::get_if<BiasGradientGemm>(&request))

@@ -1,8 +1,8 @@
 // amax, quantize, transpose; casts to and from blocks of eight bits.
 #include "plan/check.hpp"
+#include "runtime/cuda/eight_bit_scales.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
-#include "runtime/kernels/eight_bit.hpp"
 #include "runtime/kernels/elements.hpp"
 
 namespace orrery::runtime::cuda {
@@ -14,15 +14,6 @@ constexpr int kTileRowsAtOnce = kThreads / kTile;
 
 template <typename T>
 constexpr int kTileStride = kTile + 4 / static_cast<int>(sizeof(T));  // no two rows in one bank
-
-__device__ std::uint8_t* bytes_of(const Buffer& buffer) {
-    return static_cast<std::uint8_t*>(buffer.data);
-}
-
-__device__ float scale_at(const Buffer& scales, std::int64_t i) {
-    return scales.dtype == plan::DType::u8 ? value_of(bytes_of(scales)[i])
-                                           : static_cast<const float*>(scales.data)[i];
-}
 
 __device__ bool is_e5m2(plan::DType numbers) {
     return numbers == plan::DType::fp8_e5m2;
@@ -93,26 +84,46 @@ __global__ void given_scales_kernel(Quantize op) {
             if (copy.data) put_scale(copy, i, static_cast<const float*>(op.largest.data)[i]);
 }
 
+// Scales of a copy as the copy lies: so many below one another, and beside one another. The last
+// ones may be of fewer numbers.
+struct ScaleGrid {
+    std::int64_t down, across;
+
+    __host__ __device__ ScaleGrid(const Quantize& op, const EightBitCopy& copy) {
+        const std::int64_t rows = copy.transposed ? op.width * op.matrices : op.rows;
+        const std::int64_t columns = copy.transposed ? op.rows / op.matrices : op.width;
+        down = (rows + copy.scales.rows - 1) / copy.scales.rows;
+        across = (columns + copy.scales.columns - 1) / copy.scales.columns;
+    }
+};
+
 // One scale of a copy, by where its numbers lie in x: rows × columns from (row, column) on.
 struct ScaledBlock {
     std::int64_t row, column, rows, columns;
 };
 
 __device__ ScaledBlock block_of_scale(const Quantize& op, const EightBitCopy& copy,
-                                      std::int64_t scale) {
+                                      std::int64_t down, std::int64_t across) {
     const Scales& scales = copy.scales;
-    const std::int64_t row = scale / scales.stride * scales.rows;
-    const std::int64_t column = scale % scales.stride * scales.columns;
-    if (!copy.transposed) return {row, column, scales.rows, scales.columns};
+    const std::int64_t row = down * scales.rows, column = across * scales.columns;
+    ScaledBlock block{row, column, scales.rows, scales.columns};
     const std::int64_t matrix_rows = op.rows / op.matrices;
-    return {row / op.width * matrix_rows + column, row % op.width, scales.columns, scales.rows};
+    if (copy.transposed)
+        block = {row / op.width * matrix_rows + column, row % op.width, scales.columns,
+                 scales.rows};
+    const std::int64_t end = copy.transposed ? (row / op.width + 1) * matrix_rows : op.rows;
+    const std::int64_t rows = end - block.row, columns = op.width - block.column;
+    block.rows = rows < block.rows ? rows : block.rows;
+    block.columns = columns < block.columns ? columns : block.columns;
+    return block;
 }
 
 // A block of threads for each scale, which goes along rows as far as they reach.
-__global__ void block_scales_kernel(Quantize op, int which, std::int64_t count) {
+__global__ void block_scales_kernel(Quantize op, int which, ScaleGrid grid) {
     const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
-    for (std::int64_t scale = blockIdx.x; scale < count; scale += gridDim.x) {
-        const ScaledBlock block = block_of_scale(op, copy, scale);
+    for (std::int64_t i = blockIdx.x; i < grid.down * grid.across; i += gridDim.x) {
+        const std::int64_t down = i / grid.across, across = i % grid.across;
+        const ScaledBlock block = block_of_scale(op, copy, down, across);
         std::uint32_t here = 0;
         for (std::int64_t e = threadIdx.x; e < block.rows * block.columns; e += blockDim.x) {
             const std::int64_t row = block.row + e / block.columns;
@@ -121,28 +132,29 @@ __global__ void block_scales_kernel(Quantize op, int which, std::int64_t count) 
             here = bits > here ? bits : here;
         }
         here = largest_over_block(here);
-        if (threadIdx.x == 0) put_scale(copy, scale, std::bit_cast<float>(here));
+        if (threadIdx.x == 0)
+            put_scale(copy, down * copy.scales.stride + across, std::bit_cast<float>(here));
     }
 }
 
 // Of columns that have scales of their own: a thread for each, so that a warp reads along rows.
-__global__ void column_scales_kernel(Quantize op, int which, std::int64_t count) {
+__global__ void column_scales_kernel(Quantize op, int which, ScaleGrid grid) {
     const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
-    for (std::int64_t i = first_of_thread(); i < count; i += threads_of_grid()) {
+    for (std::int64_t i = first_of_thread(); i < grid.down * grid.across; i += threads_of_grid()) {
         // Neighbours in x are neighbours here, whichever way the scales lie.
-        const std::int64_t down = i / op.width, column = i % op.width;
-        const std::int64_t along = copy.transposed ? copy.scales.columns : copy.scales.rows;
+        std::int64_t down = i / grid.across, across = i % grid.across;
+        if (copy.transposed) {
+            const std::int64_t of_matrix = op.width * grid.across;
+            down = i / of_matrix * op.width + i % op.width;
+            across = i % of_matrix / op.width;
+        }
+        const ScaledBlock block = block_of_scale(op, copy, down, across);
         std::uint32_t here = 0;
-        for (std::int64_t row = down * along; row < (down + 1) * along; ++row) {
-            const std::uint32_t bits = magnitude_bits(load(op.x, row * op.width + column));
+        for (std::int64_t row = block.row; row < block.row + block.rows; ++row) {
+            const std::uint32_t bits = magnitude_bits(load(op.x, row * op.width + block.column));
             here = bits > here ? bits : here;
         }
-        const std::int64_t matrix_rows = op.rows / op.matrices, row = down * along;
-        const std::int64_t scale =
-            copy.transposed
-                ? copy.scales.index(row / matrix_rows * op.width + column, row % matrix_rows)
-                : copy.scales.index(row, column);
-        put_scale(copy, scale, std::bit_cast<float>(here));
+        put_scale(copy, down * copy.scales.stride + across, std::bit_cast<float>(here));
     }
 }
 
@@ -185,13 +197,16 @@ __global__ void quantize_kernel(Quantize op, std::int64_t tiles) {
             }
         }
         __syncthreads();
-        for (const EightBitCopy& copy : op.copies)
-            if (copy.data && copy.transposed)
-                for (int c = first; c < kTile && at.column + c < op.width && at.row + along < rows;
-                     c += kTileRowsAtOnce)
-                    bytes_of(
-                        copy.data)[(at.matrix * op.width + at.column + c) * rows + at.row + along] =
-                        turned[c * kTileStride<std::uint8_t> + along];
+        for (const EightBitCopy& copy : op.copies) {
+            if (!copy.data || !copy.transposed) continue;
+            const std::int64_t stride = copy.stride > 0 ? copy.stride : rows;
+            for (int c = first; c < kTile && at.column + c < op.width && at.row + along < rows;
+                 c += kTileRowsAtOnce) {
+                const std::int64_t row = at.matrix * op.width + at.column + c;
+                bytes_of(copy.data)[row * stride + at.row + along] =
+                    turned[c * kTileStride<std::uint8_t> + along];
+            }
+        }
         __syncthreads();  // before the next tile is written there
     }
 }
@@ -241,14 +256,25 @@ __global__ void unpack_kernel(Cast op) {
 
 void make_scales(const Quantize& op, int which, cudaStream_t stream) {
     const EightBitCopy& copy = op.copies[static_cast<std::size_t>(which)];
-    const Scales& scales = copy.scales;
-    const std::int64_t count = op.rows * op.width / (scales.rows * scales.columns);
-    const bool of_columns = (copy.transposed ? scales.rows : scales.columns) == 1;
+    const ScaleGrid grid(op, copy);
+    const std::int64_t count = grid.down * grid.across;
+    const bool of_columns = (copy.transposed ? copy.scales.rows : copy.scales.columns) == 1;
     if (of_columns)
         launch("quantize", column_scales_kernel, {blocks_of_threads(count)}, stream, op, which,
-               count);
+               grid);
     else
-        launch("quantize", block_scales_kernel, {blocks_for(count)}, stream, op, which, count);
+        launch("quantize", block_scales_kernel, {blocks_for(count)}, stream, op, which, grid);
+}
+
+__global__ void lay_scales_kernel(LaidScales scales) {
+    for (std::int64_t i = first_of_thread(); i < scales.down * scales.across;
+         i += threads_of_grid()) {
+        const std::int64_t row = i / scales.across, column = i % scales.across;
+        const std::int64_t first = scales.from.first_row / scales.from.rows;
+        const std::int64_t to =
+            scales.by_columns ? column * scales.stride + row : row * scales.stride + column;
+        scales.to[to] = scale_at(scales.from.values, (first + row) * scales.from.stride + column);
+    }
 }
 
 }  // namespace
@@ -276,6 +302,11 @@ void quantize(const Quantize& op, cudaStream_t stream) {
             if (op.copies[static_cast<std::size_t>(which)].data) make_scales(op, which, stream);
     const std::int64_t tiles = tiles_of(op.rows / op.matrices, op.width, op.matrices);
     launch("quantize", quantize_kernel, {blocks_for(tiles)}, stream, op, tiles);
+}
+
+void lay_scales(const LaidScales& scales, cudaStream_t stream) {
+    launch("scales", lay_scales_kernel, {blocks_of_threads(scales.down * scales.across)}, stream,
+           scales);
 }
 
 void transpose(const Transpose& op, cudaStream_t stream) {

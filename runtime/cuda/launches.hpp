@@ -22,6 +22,20 @@ ORRERY_SCRATCH_KERNELS(ORRERY_KERNEL_FUNCTION)
 void pack(const Cast&, cudaStream_t);
 void unpack(const Cast&, cudaStream_t);
 
+// Of numbers of eight bits in any form, whatever blocks share a scale and however their rows lie.
+void multiply_eight_bits(const Gemm&, cudaStream_t);
+
+// Scales of down × across blocks as cuBLASLt reads them: `stride` from row to row, or from column
+// to column.
+struct LaidScales {
+    Scales from;
+    std::int64_t down, across;
+    bool by_columns;
+    std::int64_t stride;
+    float* to;
+};
+void lay_scales(const LaidScales&, cudaStream_t);
+
 // c[m,n] += bias[n], for products whose bias has a type of its own.
 void add_bias(const Gemm&, cudaStream_t);
 

@@ -144,30 +144,8 @@ bool is_scaled(const Gemm& op) {
     return plan::is_eight_bit(op.a.dtype);
 }
 
-// One scale for each row of both operands, as they lie; else one for each operand.
-bool has_scales_of_rows(const Gemm& op) {
-    if (!is_scaled(op)) return false;
-    const auto one_for = [](const Scales& scales, std::int64_t rows, std::int64_t columns) {
-        return scales.rows == rows && scales.columns == columns;
-    };
-    const bool by_rows = one_for(op.a_scales, 1, op.k) && one_for(op.b_scales, 1, op.k);
-    ORRERY_CHECK(by_rows || (one_for(op.a_scales, op.a_scales.rows, op.a_scales.columns) &&
-                             op.a_scales.stride == 1 && op.b_scales.stride == 1),
-                 "eight bits on CUDA have a scale for a tensor, or for a row");
-    return by_rows;
-}
-
-// b comes first, as above.
-void set_scales(const Gemm& op, bool by_rows, Description& description) {
-    const auto first = [by_rows](const Scales& scales) -> const void* {
-        return static_cast<const float*>(scales.values.data) + (by_rows ? scales.first_row : 0);
-    };
-    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, first(op.b_scales));
-    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, first(op.a_scales));
-    if (!by_rows) return;
-    const std::int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
-    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+bool is_refusal(cublasStatus_t answer) {
+    return answer == CUBLAS_STATUS_NOT_SUPPORTED || answer == CUBLAS_STATUS_INVALID_VALUE;
 }
 
 // cuBLASLt adds a bias of the result's type; one of another is added behind, before which an fp32
@@ -202,8 +180,10 @@ struct LtGemm::Asked {
     Gemm op;
     Epilogue epilogue = Epilogue::none;
     Buffer beside{};  // of c's type; null: nothing
+    LtScales scales{};
 
-    Asked(const Gemm& gemm) : op(gemm) {}
+    explicit Asked(const Gemm& gemm) : op(gemm) {}
+    Asked(const Gemm& gemm, const LtScales& of_eight_bits) : op(gemm), scales(of_eight_bits) {}
     Asked(const ActivatedGemm& activated)
         : op(activated.product), epilogue(epilogue_of(activated)), beside(activated.before) {
         ORRERY_CHECK(!op.bias || op.bias.dtype == op.c.dtype,
@@ -241,7 +221,10 @@ struct LtGemm::Choice {
                                 ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
                                 : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
                             static_cast<const void*>(asked.beside.data));
-        if (is_scaled(op)) set_scales(op, product.scales_by_rows, description);
+        if (asked.scales.scaling == Scaling::none) return;
+        // b comes first, as above.
+        description.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, asked.scales.b);
+        description.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, asked.scales.a);
     }
 
   private:
@@ -259,12 +242,17 @@ struct LtGemm::Choice {
             description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(asked.beside.dtype));
         else if (asked.beside)
             description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, asked.op.n);
+        if (asked.scales.mode_of_a() != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) {
+            description.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, asked.scales.mode_of_b());
+            description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, asked.scales.mode_of_a());
+        }
         point_at(asked, product);
     }
 };
 
 LtGemm::LtGemm(Workspace workspace, ProductChoices* file) : workspace_(workspace), file_(file) {
     check(cublas_lt().Create(&handle_), "start");
+    version_ = lt_version();
 }
 
 LtGemm::~LtGemm() {
@@ -281,7 +269,7 @@ Product LtGemm::product_of(const Asked& asked) const {
             op.a.dtype,
             op.b.dtype,
             op.c.dtype,
-            has_scales_of_rows(op),
+            asked.scales.scaling,
             is_added_within(op),
             op.accumulate,
             alignment_of(op.a.data),
@@ -292,7 +280,7 @@ Product LtGemm::product_of(const Asked& asked) const {
             asked.beside ? alignment_of(asked.beside.data) : 0};
 }
 
-// As the heuristics order them, by the time that they expect; at least one.
+// As the heuristics order them, by the time that they expect; at least one, but of eight bits.
 std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Asked& asked, const Product& product,
                                                  const Choice& choice, int most) const {
     Preference preference;
@@ -311,17 +299,18 @@ std::vector<cublasLtMatmulAlgo_t> LtGemm::search(const Asked& asked, const Produ
                    static_cast<std::uint32_t>(product.alignment_c));
     std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
-    check(cublas_lt().MatmulAlgoGetHeuristic(handle_, choice.description.handle, choice.b.handle,
-                                             choice.a.handle, choice.c.handle, choice.c.handle,
-                                             preference.handle, most, found.data(), &count),
-          text_of(asked.op, asked.epilogue));
+    const cublasStatus_t answer = cublas_lt().MatmulAlgoGetHeuristic(
+        handle_, choice.description.handle, choice.b.handle, choice.a.handle, choice.c.handle,
+        choice.c.handle, preference.handle, most, found.data(), &count);
+    if (is_scaled(asked.op) && is_refusal(answer)) return {};
+    check(answer, text_of(asked.op, asked.epilogue));
     found.resize(static_cast<std::size_t>(count));
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (const cublasLtMatmulHeuristicResult_t& result : found)
         if (result.state == CUBLAS_STATUS_SUCCESS &&
             result.workspaceSize <= static_cast<std::size_t>(workspace_.bytes))
             algorithms.push_back(result.algo);
-    if (algorithms.empty()) throw_without(asked);
+    if (algorithms.empty() && !is_scaled(asked.op)) throw_without(asked);
     return algorithms;
 }
 
@@ -334,21 +323,38 @@ void LtGemm::throw_without(const Asked& asked) const {
                       " in " + std::to_string(workspace_.bytes) + " bytes of workspace" + without);
 }
 
-LtGemm::Choice& LtGemm::choice_for(const Asked& asked) {
+LtGemm::Choice* LtGemm::choice_for(const Asked& asked) {
     const Product product = product_of(asked);
-    std::unique_ptr<Choice>& choice = choices_[product];
-    if (choice) {
-        choice->point_at(asked, product);
-        return *choice;
+    const auto known = choices_.find(product);
+    if (known != choices_.end()) {
+        if (known->second) known->second->point_at(asked, product);
+        return known->second.get();
     }
     auto made = std::make_unique<Choice>(asked, product);
-    made->algorithm = search(asked, product, *made, 1).front();
-    choice = std::move(made);
-    return *choice;
+    const auto found = search(asked, product, *made, 1);
+    return keep(product, std::move(made),
+                found.empty() ? std::nullopt : std::optional(found.front()));
 }
 
-void LtGemm::prepare(const Gemm& op, cudaStream_t stream) {
-    prepare(Asked(op), stream);
+LtGemm::Choice* LtGemm::keep(const Product& product, std::unique_ptr<Choice> made,
+                             const std::optional<cublasLtMatmulAlgo_t>& algorithm) {
+    std::unique_ptr<Choice>& choice = choices_[product];
+    if (!algorithm) return nullptr;
+    choice = std::move(made);
+    choice->algorithm = *algorithm;
+    return choice.get();
+}
+
+std::optional<Scaling> LtGemm::scaling_of(const Gemm& op) const {
+    if (!is_scaled(op)) return Scaling::none;
+    if (op.k == 0 || op.a_stride > 0 || op.b_stride > 0) return std::nullopt;
+    return lt_scaling(op, version_);
+}
+
+void LtGemm::prepare(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream) {
+    if (op.m == 0 || op.n == 0) return;
+    if (const std::optional<Scaling> scaling = scaling_of(op))
+        prepare(Asked(op, lay_scales(op, *scaling, scratch, stream)), stream);
 }
 
 void LtGemm::prepare(const ActivatedGemm& op, cudaStream_t stream) {
@@ -362,17 +368,24 @@ void LtGemm::prepare(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStr
 void LtGemm::prepare(const Asked& asked, cudaStream_t stream) {
     if (asked.op.m == 0 || asked.op.n == 0) return;
     const Product product = product_of(asked);
-    if (choices_.contains(product)) return;
-    auto made = std::make_unique<Choice>(asked, product);
-    made->algorithm = file_ != nullptr ? find_or_time(asked, product, *made, stream)
-                                       : search(asked, product, *made, 1).front();
-    choices_[product] = std::move(made);
+    if (file_ == nullptr) {
+        choice_for(asked);
+    } else if (!choices_.contains(product)) {
+        auto made = std::make_unique<Choice>(asked, product);
+        const auto algorithm = find_or_time(asked, product, *made, stream);
+        keep(product, std::move(made), algorithm);
+    }
 }
 
-cublasLtMatmulAlgo_t LtGemm::find_or_time(const Asked& asked, const Product& product,
-                                          const Choice& choice, cudaStream_t stream) {
+std::optional<cublasLtMatmulAlgo_t> LtGemm::find_or_time(const Asked& asked, const Product& product,
+                                                         const Choice& choice,
+                                                         cudaStream_t stream) {
     const ProductChoice* known = file_->find(product);
-    if (known == nullptr) known = &file_->settle(product, time(asked, product, choice, stream));
+    if (known == nullptr) {
+        const std::optional<ProductChoice> timed = time(asked, product, choice, stream);
+        if (!timed) return std::nullopt;
+        known = &file_->settle(product, *timed);
+    }
     static_assert(sizeof known->algorithm == sizeof(cublasLtMatmulAlgo_t));
     const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(known->algorithm);
     require_sound(asked, choice, algorithm);
@@ -395,12 +408,13 @@ void LtGemm::require_sound(const Asked& asked, const Choice& choice,
              : std::string("cuBLASLt refuses: ") + cublas_lt().GetStatusString(answer)));
 }
 
-// On the memory of the step, in which afterwards is what was there before.
-ProductChoice LtGemm::time(const Asked& asked, const Product& product, const Choice& choice,
-                           cudaStream_t stream) const {
+// On the memory of the step, in which afterwards is what was there before. Null: there is none.
+std::optional<ProductChoice> LtGemm::time(const Asked& asked, const Product& product,
+                                          const Choice& choice, cudaStream_t stream) const {
     constexpr int kMost = 16;
     const Gemm& op = asked.op;
     const auto algorithms = search(asked, product, choice, kMost);
+    if (algorithms.empty()) return std::nullopt;
     std::optional<BorrowedMemory> beside;
     if (asked.beside) beside.emplace(asked.beside.data, asked.bytes_beside(), stream);
     BorrowedMemory a(op.a.data, bytes_of(op.a, op.m, op.k), stream);
@@ -421,12 +435,15 @@ ProductChoice LtGemm::time(const Asked& asked, const Product& product, const Cho
     a.put_back();
     if (beside) beside->put_back();
     const auto fastest = std::min_element(us.begin(), us.end());
-    if (!std::isfinite(*fastest)) throw_without(asked);
+    if (!std::isfinite(*fastest)) {
+        if (is_scaled(op)) return std::nullopt;
+        throw_without(asked);
+    }
     const auto first =
         std::find_if(us.begin(), us.end(), [](double t) { return std::isfinite(t); });
-    return {std::bit_cast<std::array<std::byte, sizeof(cublasLtMatmulAlgo_t)>>(
-                algorithms[static_cast<std::size_t>(fastest - us.begin())]),
-            *fastest, *first};
+    return ProductChoice{std::bit_cast<std::array<std::byte, sizeof(cublasLtMatmulAlgo_t)>>(
+                             algorithms[static_cast<std::size_t>(fastest - us.begin())]),
+                         *fastest, *first};
 }
 
 cublasStatus_t LtGemm::launch(const Gemm& op, const Choice& choice,
@@ -438,19 +455,22 @@ cublasStatus_t LtGemm::launch(const Gemm& op, const Choice& choice,
         workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream);
 }
 
-void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
+void LtGemm::perform(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream) {
     if (op.m == 0 || op.n == 0) return;
-    ORRERY_CHECK(op.k > 0, "a product sums over something");
-    ORRERY_CHECK(op.a_stride == 0 && op.b_stride == 0, "rows that follow one another");
-    const Choice& choice = choice_for(op);
-    check(launch(op, choice, choice.algorithm, stream), text_of(op));
+    ORRERY_CHECK(is_scaled(op) || (op.k > 0 && op.a_stride == 0 && op.b_stride == 0),
+                 "a product that sums over something, of rows that follow one another");
+    const std::optional<Scaling> scaling = scaling_of(op);
+    if (!scaling) return multiply_eight_bits(op, stream);
+    const Choice* const choice = choice_for(Asked(op, lay_scales(op, *scaling, scratch, stream)));
+    if (choice == nullptr) return multiply_eight_bits(op, stream);
+    check(launch(op, *choice, choice->algorithm, stream), text_of(op));
     if (op.bias && !is_added_within(op)) add_bias(op, stream);
 }
 
 void LtGemm::perform(const ActivatedGemm& op, cudaStream_t stream) {
     const Asked asked(op);
     if (asked.op.m == 0 || asked.op.n == 0) return;
-    const Choice& choice = choice_for(asked);
+    const Choice& choice = *choice_for(asked);
     check(launch(asked.op, choice, choice.algorithm, stream), text_of(asked.op, asked.epilogue));
 }
 
@@ -458,29 +478,33 @@ void LtGemm::perform(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStr
     const Gemm& product = op.product;
     if (product.m == 0 || product.n == 0) return;
     const Asked asked(op, sums_of(op, scratch));
-    const Choice& choice = choice_for(asked);
+    const Choice& choice = *choice_for(asked);
     check(launch(product, choice, choice.algorithm, stream), text_of(product, asked.epilogue));
     if (product.accumulate) add({product.m, op.dbias, asked.beside, op.dbias}, stream);
 }
 
-void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {
+void LtGemm::perform_rows(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream) {
     if (op.m == 0 || op.n == 0) return;
+    const std::optional<Scaling> scaling = scaling_of(op);
+    if (!scaling) return multiply_eight_bits(op, stream);
     constexpr std::int64_t kTile = 128;
     Gemm tiles = op;
     std::int64_t& rows = op.form == GemmForm::weight_gradient ? tiles.k : tiles.m;
     rows = (rows + kTile - 1) / kTile * kTile;
-    const Choice& choice = choice_for(tiles);
+    const Choice* const choice =
+        choice_for(Asked(tiles, lay_scales(op, *scaling, scratch, stream)));
+    if (choice == nullptr) return multiply_eight_bits(op, stream);
     const Sides sides = sides_of(op);
     const Layout a(op.a.dtype, sides.a_rows, sides.a_columns);
     const Layout b(op.b.dtype, sides.b_rows, sides.b_columns);
     const Layout c(op.c.dtype, op.n, op.m);
     const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
     const cublasStatus_t answer = cublas_lt().Matmul(
-        handle_, choice.description.handle, &factor, op.b.data, b.handle, op.a.data, a.handle,
-        &kept, op.c.data, c.handle, op.c.data, c.handle, &choice.algorithm, workspace_.memory,
+        handle_, choice->description.handle, &factor, op.b.data, b.handle, op.a.data, a.handle,
+        &kept, op.c.data, c.handle, op.c.data, c.handle, &choice->algorithm, workspace_.memory,
         static_cast<std::size_t>(workspace_.bytes), stream);
-    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || answer == CUBLAS_STATUS_INVALID_VALUE)
-        return perform(op, stream);  // an algorithm that is for whole tiles alone
+    if (is_refusal(answer))  // an algorithm that is for whole tiles alone
+        return is_scaled(op) ? multiply_eight_bits(op, stream) : perform(op, scratch, stream);
     check(answer, text_of(op));
 }
 

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "runtime/cuda/lt_scales.hpp"
 #include "runtime/cuda/product_choices.hpp"
 #include "runtime/cuda/scratch_memory.hpp"
 
@@ -34,11 +36,11 @@ class LtGemm {
 
     // Kernels::prepare: takes the product's algorithm from the file, or times some where the file
     // has none for it. What the operands hold is put back.
-    void prepare(const Gemm& op, cudaStream_t stream);
+    void prepare(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream);
     void prepare(const ActivatedGemm& op, cudaStream_t stream);
     void prepare(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream);
 
-    void perform(const Gemm& op, cudaStream_t stream);
+    void perform(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream);
     // In the product's epilogue. Sums are not rounded before the function is taken of them.
     void perform(const ActivatedGemm& op, cudaStream_t stream);
     // The bias's gradient in the epilogue, of the rows as the product reads them; where it is added
@@ -46,21 +48,26 @@ class LtGemm {
     void perform(const BiasGradientGemm& op, ScratchMemory& scratch, cudaStream_t stream);
     // Of rows whose number is another each time: m, or k of a weight gradient. The algorithm is
     // that for the next multiple of 128, so that few are searched for.
-    void perform_rows(const Gemm& op, cudaStream_t stream);
+    void perform_rows(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream);
 
   private:
     struct Choice;
     struct Asked;
 
     Product product_of(const Asked& asked) const;
-    Choice& choice_for(const Asked& asked);
+    // What cuBLASLt is asked for; null: it does not multiply this.
+    std::optional<Scaling> scaling_of(const Gemm& op) const;
+    // Null: there is no algorithm, for numbers of eight bits.
+    Choice* choice_for(const Asked& asked);
+    Choice* keep(const Product& product, std::unique_ptr<Choice> made,
+                 const std::optional<cublasLtMatmulAlgo_t>& algorithm);
     void prepare(const Asked& asked, cudaStream_t stream);
     std::vector<cublasLtMatmulAlgo_t> search(const Asked& asked, const Product& product,
                                              const Choice& choice, int most) const;
-    cublasLtMatmulAlgo_t find_or_time(const Asked& asked, const Product& product,
-                                      const Choice& choice, cudaStream_t stream);
-    ProductChoice time(const Asked& asked, const Product& product, const Choice& choice,
-                       cudaStream_t stream) const;
+    std::optional<cublasLtMatmulAlgo_t> find_or_time(const Asked& asked, const Product& product,
+                                                     const Choice& choice, cudaStream_t stream);
+    std::optional<ProductChoice> time(const Asked& asked, const Product& product,
+                                      const Choice& choice, cudaStream_t stream) const;
     void require_sound(const Asked& asked, const Choice& choice,
                        const cublasLtMatmulAlgo_t& algorithm) const;
     [[noreturn]] void throw_without(const Asked& asked) const;  // an algorithm
@@ -70,6 +77,7 @@ class LtGemm {
     Workspace workspace_;
     ProductChoices* file_;
     cublasLtHandle_t handle_ = nullptr;
+    LtVersion version_;
     std::map<Product, std::unique_ptr<Choice>> choices_;
 };
 

@@ -52,6 +52,9 @@ Epilogue epilogue_in(const ManifestFields& fields) {
     return static_cast<Epilogue>(found - kEpilogues.begin());
 }
 
+// Of b, where blocks share a scale; those of a are of 1 x 128.
+constexpr std::string_view kRuns = "1x128", kSquares = "128x128";
+
 plan::DType dtype_in(const ManifestFields& fields, const char* key) {
     const std::string word = fields.text(key);
     const auto dtype = plan::from_name<plan::DType>(word);
@@ -63,6 +66,15 @@ bool flag_in(const ManifestFields& fields, const char* key) {
     if (!fields.value(key).is_boolean())
         fields.refuse(std::string(key) + " is neither true nor false");
     return fields.value(key).get<bool>();
+}
+
+Scaling scaling_in(const ManifestFields& fields) {
+    const std::string blocks = fields.optional_text("scale_blocks");
+    if (blocks == kRuns) return Scaling::runs;
+    if (blocks == kSquares) return Scaling::runs_and_squares;
+    if (!blocks.empty()) fields.refuse("unknown scale_blocks " + blocks);
+    if (flag_in(fields, "scales_by_rows")) return Scaling::rows;
+    return plan::is_eight_bit(dtype_in(fields, "a")) ? Scaling::tensors : Scaling::none;
 }
 
 double time_in(const ManifestFields& fields, const char* key) {
@@ -102,7 +114,7 @@ Product product_in(const ManifestFields& fields) {
             dtype_in(fields, "a"),
             dtype_in(fields, "b"),
             dtype_in(fields, "c"),
-            flag_in(fields, "scales_by_rows"),
+            scaling_in(fields),
             flag_in(fields, "bias"),
             flag_in(fields, "accumulate"),
             fields.natural("alignment_a"),
@@ -128,7 +140,7 @@ Json json_of(const DeviceKind& kind, const Product& product, const ProductChoice
               {"a", plan::name(product.a)},
               {"b", plan::name(product.b)},
               {"c", plan::name(product.c)},
-              {"scales_by_rows", product.scales_by_rows},
+              {"scales_by_rows", product.scaling == Scaling::rows},
               {"bias", product.with_bias},
               {"accumulate", product.accumulate},
               {"alignment_a", product.alignment_a},
@@ -138,6 +150,8 @@ Json json_of(const DeviceKind& kind, const Product& product, const ProductChoice
               {"algorithm", hex_of(choice.algorithm)},
               {"us", choice.us},
               {"first_us", choice.first_us}};
+    if (product.scaling == Scaling::runs) json["scale_blocks"] = kRuns;
+    if (product.scaling == Scaling::runs_and_squares) json["scale_blocks"] = kSquares;
     if (product.epilogue != Epilogue::none) {
         json["epilogue"] = kEpilogues.at(static_cast<std::size_t>(product.epilogue));
         json["alignment_beside"] = product.alignment_beside;

@@ -25,12 +25,16 @@ enum class Epilogue : std::uint8_t {
     bias_gradient  // sums of a's columns, written beside
 };
 
+// What of operands of eight bits shares a scale: all of it; a row; 128 numbers of a row; of b
+// 128 × 128.
+enum class Scaling : std::uint8_t { none, tensors, rows, runs, runs_and_squares };
+
 // All that a choice of algorithm depends on. Alignments are of pointers, in bytes.
 struct Product {
     GemmForm form;
     std::int64_t m, n, k;
     plan::DType a, b, c;
-    bool scales_by_rows;  // of eight bits
+    Scaling scaling;
     bool with_bias, accumulate;
     std::int64_t alignment_a, alignment_b, alignment_c;
     std::int64_t workspace_bytes;

@@ -4,6 +4,9 @@
 //   a of 16 x 16: rows g, g + 8, g, g + 8; columns 2t, 2t + 1, of the last two registers 8 further
 //   b of 16 x 8:  rows 2t, 2t + 1, of the second register 8 further; column g
 //   c of 16 x 8:  row g at columns 2t, 2t + 1, then row g + 8
+// Of eight bits, four elements in a register:
+//   a of 16 x 32: rows g, g + 8, g, g + 8; columns 4t … 4t + 3, of the last two registers 16
+//   further b of 32 x 8:  rows 4t … 4t + 3, of the second register 16 further; column g
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/kernels/eight_bit.hpp"
 #include "runtime/number.hpp"
 
 namespace orrery::runtime::cuda {
@@ -61,6 +65,37 @@ __device__ inline std::uint32_t packed(float first, float second) {
     else
         asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
     return both;
+}
+
+// Whether tensor cores multiply numbers of eight bits: from compute capability 8.9 on.
+__device__ constexpr bool multiplies_eight_bits() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    return true;
+#else
+    return false;
+#endif
+}
+
+// c += a · b of numbers of eight bits, those of a A (E4M3 or E5M2), of b E4M3; of those that do.
+template <typename A>
+__device__ inline void multiply_add_eight_bits([[maybe_unused]] float (&c)[4],
+                                               [[maybe_unused]] const std::uint32_t (&a)[4],
+                                               [[maybe_unused]] std::uint32_t b0,
+                                               [[maybe_unused]] std::uint32_t b1) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    if constexpr (std::is_same_v<A, E4M3>)
+        asm volatile(
+            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm volatile(
+            "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
 }
 
 // 16 bytes of device memory to shared memory, both aligned; zeros where there are none. They are

@@ -48,11 +48,6 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
         }
 }
 
-// Are refused by what they are for.
-bool is_of_eight_bits(OpKind kind) {
-    return kind == OpKind::amax_rows || kind == OpKind::quantize_rows;
-}
-
 void look_at_attention(const plan::Op& op, Lacking& lacking) {
     std::visit(
         [&](const auto& spec) {
@@ -68,8 +63,7 @@ Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
     Lacking lacking;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
-            if (!has_kernel(op.kind()) && !is_of_eight_bits(op.kind()))
-                lacking.kinds.insert(std::string(plan::name(op.kind())));
+            if (!has_kernel(op.kind())) lacking.kinds.insert(std::string(plan::name(op.kind())));
             look_at_types(block, op, lacking);
             look_at_attention(op, lacking);
             if (const auto* product = std::get_if<plan::ActivatedGemm>(&op.spec))
@@ -93,9 +87,9 @@ plan::Diagnostic reason(const char* code, const std::string& file, const char* p
 }  // namespace
 
 // CUDA has a function for each request, or its build does not link: what the executor asks for an
-// op it performs, but for rows in eight bits, whose experts the host goes over.
-bool has_cuda_kernel(OpKind kind) {
-    return !is_of_eight_bits(kind);
+// op it performs.
+bool has_cuda_kernel(OpKind) {
+    return true;
 }
 
 std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const std::string& file,

@@ -1,4 +1,4 @@
-// Which of a plan's eight-bit products a backend performs, asked before anything starts.
+// What no backend performs of plans in eight bits, asked before anything starts.
 #pragma once
 
 #include <string>
@@ -10,15 +10,14 @@
 namespace orrery::runtime {
 
 struct EightBitKernels {
-    const char* code;      // of what is refused
-    const char* who;       // "CPU ranks": have no …
-    bool blocks = false;   // scales of blocks
-    bool experts = false;  // products of experts' rows
+    const char* code;  // of what is refused
+    const char* who;   // "CPU ranks": have no …
 };
 
-// Why the backend cannot perform the plan, of a scenario read from `file`; empty where it can.
+// Why the backend whose kernels these are cannot perform the plan, of a scenario read from `file`;
+// empty where it can.
 std::vector<plan::Diagnostic> reasons_not_in_eight_bits(const plan::Plan& plan,
                                                         const std::string& file,
-                                                        const EightBitKernels& has);
+                                                        const EightBitKernels& kernels);
 
 }  // namespace orrery::runtime

@@ -196,7 +196,9 @@ def check_sanitizer(part):
     if not os.access(sanitizer, os.X_OK):
         raise Failed("compute-sanitizer was not found: it comes with the CUDA toolkit (cuda-sanitizer)")
     once = {"gpt": [TINY_GPT, *sets([*ONE_RANK, "model.n_layer=2"])],
-            "moe": [TINY_MOE, *sets([*ONE_RANK, "model.num_hidden_layers=2"])]}
+            "moe": [TINY_MOE, *sets([*ONE_RANK, "model.num_hidden_layers=2"])],
+            "eight": [TINY_MOE, *sets([*ONE_RANK, "model.num_hidden_layers=2", "training.precision=fp8",
+                                       "training.fp8_recipe=mxfp8"])]}
 
     # Poisoned memory is initialised memory: initcheck then looks at the arena's gaps alone.
     def check(tool, model):

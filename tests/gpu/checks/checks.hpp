@@ -34,6 +34,7 @@ void check_routers(World& world);
 void check_expert_rows(World& world);
 void check_experts(World& world);
 void check_eight_bits(World& world);
+void check_eight_bit_products(World& world);  // of those: by blocks, and of experts
 
 struct Check {
     const char* name;

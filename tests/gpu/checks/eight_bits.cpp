@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "runtime/kernels/eight_bit.hpp"
@@ -183,7 +184,198 @@ void check_scaled_products(World& world, std::int64_t m, std::int64_t n, std::in
     world.expect_close("c", c, roundings_of_sum(k), gradient ? 0 : unit_of(c.dtype) * 4);
 }
 
+// A matrix as it lies, and what shares a scale in it.
+struct Side {
+    std::int64_t rows, columns;
+    Block block;
+    DType type = DType::fp8_e4m3;
+};
+
+Scales scales_of(const Side& side, Buffer values) {
+    const std::int64_t across = (side.columns + side.block.columns - 1) / side.block.columns;
+    return {values, side.block.rows, side.block.columns, across};
+}
+std::int64_t count_of(const Side& side) {
+    return (side.rows + side.block.rows - 1) / side.block.rows *
+           ((side.columns + side.block.columns - 1) / side.block.columns);
+}
+
+// Both sides cast, and multiplied; added to a gradient in fp32, or with a bias.
+void check_product(World& world, const std::string& name, GemmForm form, const Side& a,
+                   const Side& b, DType scale_type, bool gradient) {
+    const bool sums_rows = form == GemmForm::weight_gradient;
+    const std::int64_t m = sums_rows ? a.columns : a.rows, k = sums_rows ? a.rows : a.columns;
+    const std::int64_t n = form == GemmForm::forward ? b.rows : b.columns;
+    world.begin("gemm", "eight bits, " + name + ", " + std::to_string(m) + "x" + std::to_string(n) +
+                            "x" + std::to_string(k) + (gradient ? ", added" : ", bias"));
+    Tensor& x = world.in(normals(m * k, 1));
+    Tensor& y = world.in(normals(n * k, 2));
+    Tensor& bias = world.in(normals(n, 3));
+    Tensor& x_numbers = world.out(DType::u8, m * k);
+    Tensor& y_numbers = world.out(DType::u8, n * k);
+    Tensor& x_scales = world.out(scale_type, count_of(a));
+    Tensor& y_scales = world.out(scale_type, count_of(b));
+    Tensor& c = gradient ? world.in(DType::fp32, normals(m * n, 4)) : world.out(m * n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        const auto cast = [&](Tensor& from, Tensor& numbers, Tensor& scales, const Side& side) {
+            Quantize op{side.rows, side.columns, 1, at(from), {}, {}};
+            op.copies[0] = {{at(numbers).data, side.type}, scales_of(side, at(scales))};
+            kernels.quantize(op);
+            return op.copies[0];
+        };
+        const EightBitCopy of_a = cast(x, x_numbers, x_scales, a);
+        const EightBitCopy of_b = cast(y, y_numbers, y_scales, b);
+        Gemm gemm{form, m, n, k, of_a.data, of_b.data, {}, at(c)};
+        if (!gradient && form == GemmForm::forward) gemm.bias = at(bias);
+        gemm.accumulate = gradient;
+        gemm.a_scales = of_a.scales;
+        gemm.b_scales = of_b.scales;
+        kernels.gemm(gemm);
+    });
+    world.expect_same("scales of a", x_scales);
+    world.expect_same("scales of b", y_scales);
+    world.expect_close("c", c, roundings_of_sum(k), gradient ? 0 : unit_of(c.dtype) * 4);
+}
+
+// A step's three products, of rows by rows and as matrices lie.
+void check_block_products(World& world, std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Block run{"", 1, 128}, square{"", 128, 128}, down{"", 128, 1};
+    const DType fp32 = DType::fp32;
+    check_product(world, "blocks, forward", GemmForm::forward, {m, k, run}, {n, k, square}, fp32,
+                  false);
+    check_product(world, "blocks, rows by rows", GemmForm::forward, {m, k, run}, {n, k, run}, fp32,
+                  true);
+    check_product(world, "blocks, input gradient", GemmForm::input_gradient, {m, k, run},
+                  {k, n, square}, fp32, false);
+    check_product(world, "blocks, weight gradient", GemmForm::weight_gradient, {k, m, down},
+                  {k, n, down}, fp32, true);
+    const Block micro{"", 1, 32}, micro_down{"", 32, 1};
+    check_product(world, "MXFP8, forward", GemmForm::forward, {m, k, micro}, {n, k, micro},
+                  DType::u8, false);
+    check_product(world, "MXFP8, input gradient", GemmForm::input_gradient, {m, k, micro},
+                  {k, n, micro_down}, DType::u8, false);
+    check_product(world, "MXFP8, weight gradient", GemmForm::weight_gradient, {k, m, micro_down},
+                  {k, n, micro_down}, DType::u8, true);
+}
+
+Buffer from_element(const Buffer& whole, std::int64_t element) {
+    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
+            whole.dtype};
+}
+
+// Rows of an expert among those of others: so many from `first` on, in copies by rows and of
+// columns that are as long as all of them are many. `shared`: of how many rows columns share a
+// scale; 0: all of it.
+struct Run {
+    std::int64_t first, rows, room, shared;
+};
+
+EightBitCopy copy_of_run(const Run& run, Buffer data, Buffer scales, std::int64_t width,
+                         bool transposed) {
+    const std::int64_t first = transposed ? run.first : run.first * width;
+    EightBitCopy copy{{static_cast<std::byte*>(data.data) + first, data.dtype}, {}, transposed};
+    copy.scales.values = scales;
+    if (transposed) copy.stride = run.room;
+    if (run.shared == 0) {
+        copy.scales.rows = copy.scales.columns = std::max(run.rows, width);
+    } else {
+        copy.scales.rows = 1;
+        copy.scales.columns = run.shared;
+        // As many as all experts' rows may need.
+        copy.scales.stride = transposed ? run.room / run.shared + 3 : width / run.shared;
+    }
+    return copy;
+}
+
+// A cast of the run's rows of x.
+EightBitCopy cast_of_run(Kernels& kernels, const Run& run, const Buffer& x, Buffer data,
+                         Buffer scales, std::int64_t width, bool transposed) {
+    Quantize op{run.rows, width, 1, from_element(x, run.first * width), {}, {}};
+    op.copies[0] = copy_of_run(run, data, scales, width, transposed);
+    kernels.quantize(op);
+    return op.copies[0];
+}
+
+// An expert's rows by its weight, which is the second of two.
+void check_rows_of_run(World& world, const Run& run, std::int64_t width, std::int64_t out) {
+    const bool whole = run.shared == 0;
+    world.begin("gemm", "eight bits of an expert's " + std::to_string(run.rows) + " rows, " +
+                            (whole ? "a scale each" : "blocks"));
+    const Block block{"", whole ? out : 128, whole ? width : 128};
+    Tensor& x = world.in(normals(run.room * width, 1));
+    Tensor& w = world.in(normals(2 * out * width, 2));
+    Tensor& rows = world.out(DType::u8, run.room * width);
+    Tensor& rows_scales = world.out(DType::fp32, run.room * width / 128);
+    Tensor& weights = world.out(DType::u8, 2 * out * width);
+    Tensor& w_scales = world.out(DType::fp32, 2 * out / block.rows * (width / block.columns));
+    Tensor& y = world.out(run.room * out);
+    world.run([&](Kernels& kernels, const Place& at) {
+        const Buffer numbers{at(rows).data, DType::fp8_e4m3};
+        const EightBitCopy cast =
+            cast_of_run(kernels, run, at(x), numbers, at(rows_scales), width, false);
+        Quantize of_w{2 * out, width, 2, at(w), {}, {}};
+        of_w.copies[0] =
+            copy_of({at(weights).data, DType::fp8_e4m3}, at(w_scales), block, width, out, false);
+        kernels.quantize(of_w);
+        Gemm gemm{GemmForm::forward, run.rows, out, width, cast.data, {}, {}, {}};
+        gemm.b = from_element(of_w.copies[0].data, out * width);
+        gemm.c = from_element(at(y), run.first * out);
+        gemm.a_scales = cast.scales;
+        gemm.b_scales = of_w.copies[0].scales;
+        gemm.b_scales.first_row = out;
+        gemm.each_row_alone = true;
+        kernels.gemm(gemm);
+    });
+    world.expect_same("rows", rows);
+    world.expect_same("scales of rows", rows_scales);
+    world.expect_close("y", y, roundings_of_sum(width), unit_of(y.dtype) * 4);
+}
+
+// The gradient of its weight, added to that of others.
+void check_gradient_of_run(World& world, const Run& run, std::int64_t width, std::int64_t out) {
+    const bool whole = run.shared == 0;
+    world.begin("gemm", "eight bits, the gradient of an expert's " + std::to_string(run.rows) +
+                            " rows, " + (whole ? "a scale each" : "blocks"));
+    const DType gradients = whole ? DType::fp8_e5m2 : DType::fp8_e4m3;
+    const std::int64_t scales = run.room / 128 + 3;
+    Tensor& x = world.in(normals(run.room * width, 1));
+    Tensor& dy = world.in(normals(run.room * out, 2));
+    Tensor& columns = world.out(DType::u8, run.room * width);
+    Tensor& columns_scales = world.out(DType::fp32, width * scales);
+    Tensor& dy_columns = world.out(DType::u8, run.room * out);
+    Tensor& dy_scales = world.out(DType::fp32, out * scales);
+    Tensor& dw = world.in(DType::fp32, normals(out * width, 3));
+    world.run([&](Kernels& kernels, const Place& at) {
+        const EightBitCopy b = cast_of_run(kernels, run, at(x), {at(columns).data, DType::fp8_e4m3},
+                                           at(columns_scales), width, true);
+        const EightBitCopy a = cast_of_run(kernels, run, at(dy), {at(dy_columns).data, gradients},
+                                           at(dy_scales), out, true);
+        Gemm gemm{GemmForm::forward, out, width, run.rows, a.data, b.data, {}, at(dw)};
+        gemm.a_scales = a.scales;
+        gemm.b_scales = b.scales;
+        gemm.a_stride = a.stride;
+        gemm.b_stride = b.stride;
+        gemm.accumulate = true;
+        kernels.gemm(gemm);
+    });
+    world.expect_same("columns", columns);
+    world.expect_same("scales of columns", columns_scales);
+    world.expect_close("dw", dw, roundings_of_sum(run.rows + 1));
+}
+
 }  // namespace
+
+void check_eight_bit_products(World& world) {
+    check_block_products(world, 16, 144, 256);  // two rows of blocks, of two each
+    check_block_products(world, 132, 72, 160);  // and parts of blocks, and of tiles
+    check_block_products(world, 7, 40, 416);
+    if (world.large()) check_block_products(world, 512, 1024, 768);
+    for (const std::int64_t shared : {0, 128})
+        for (const std::int64_t rows : {0, 1, 64, 131}) {
+            check_rows_of_run(world, {rows % 5, rows, 140, shared}, 256, 128);
+            check_gradient_of_run(world, {rows % 5, rows, 140, shared}, 128, 128);
+        }
+}
 
 void check_eight_bits(World& world) {
     check_amax(world);
@@ -202,6 +394,7 @@ void check_eight_bits(World& world) {
             check_scaled_products(world, 48, 32, 64, by_rows, gradient);
             if (world.large()) check_scaled_products(world, 512, 1024, 768, by_rows, gradient);
         }
+    check_eight_bit_products(world);
 }
 
 }  // namespace orrery::runtime::gpu_check

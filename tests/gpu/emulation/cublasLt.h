@@ -42,7 +42,9 @@ enum cublasLtMatmulDescAttributes_t {
 };
 enum cublasLtMatmulMatrixScale_t {
     CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
-    CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3
+    CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3,
+    CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F = 4,
+    CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F = 5
 };
 enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -86,6 +88,7 @@ struct Products {
     std::int64_t searches = 0, several_searched = 0;  // of them those for more than one algorithm
     std::array<std::int64_t, kAlgorithms> launches{};
     std::int64_t wrong_launches = 0;  // of what the search said was none
+    std::int64_t of_eight_bits = 0;   // launches
     std::function<double(std::uint64_t algorithm, std::int64_t before)> ms =
         [](std::uint64_t algorithm, std::int64_t) {
             return std::array{8.0, 1.0, 1.0, 1.0, 4.0, 9.0}[algorithm];
@@ -127,7 +130,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t* needs);
 // d = alpha·op(a)·op(b) + beta·c, + bias over the rows of d. Numbers of eight bits as on Hopper:
-// rows of a by columns of b alone, in whole 16 bytes.
+// rows of a by columns of b alone, in whole 16 bytes; scales of blocks there alone, and from 12.9
+// on, not of 128 × 128 on both sides. What is not multiplied has no algorithm either.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
                               const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,

@@ -72,6 +72,7 @@ inline thread_local std::int64_t tensor_core_products = 0;
 // Time of the device: products take some (cublasLt.h), all else takes none.
 inline thread_local double clock_ms = 0;
 inline thread_local const char* device_name = "Emulated";
+inline thread_local int compute_capability = 90;  // of 9.0
 void set_most_shared(std::size_t bytes);
 std::size_t most_shared();
 
@@ -193,7 +194,11 @@ struct cudaLaunchConfig_t {
     std::size_t dynamicSmemBytes = 0;
     cudaStream_t stream = nullptr;
 };
-enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+enum cudaDeviceAttr {
+    cudaDevAttrMaxSharedMemoryPerBlockOptin,
+    cudaDevAttrComputeCapabilityMajor,
+    cudaDevAttrComputeCapabilityMinor
+};
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 inline cudaError_t cudaGetDevice(int* device) {
     *device = 0;
@@ -326,8 +331,8 @@ struct cudaDeviceProp {
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     std::strncpy(properties->name, emulation::device_name, sizeof properties->name - 1);
-    properties->major = 9;
-    properties->minor = 0;
+    properties->major = emulation::compute_capability / 10;
+    properties->minor = emulation::compute_capability % 10;
     return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {

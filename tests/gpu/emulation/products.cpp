@@ -58,6 +58,53 @@ struct Operand {
     }
 };
 
+// Of an operand of which an outer row has so many numbers of k, in what is summed; as cublasLt.h
+// says that they lie. Row by row the blocks of 128 × 128 begin at whole 16 bytes.
+struct OperandScales {
+    const float* values;
+    std::int32_t mode;
+    std::int64_t outer, k;
+
+    bool are_of_blocks() const {
+        return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F ||
+               mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    }
+    bool are_aligned() const { return reinterpret_cast<std::uintptr_t>(values) % 16 == 0; }
+    float at(std::int64_t i, std::int64_t in) const {
+        if (values == nullptr) return 1;
+        switch (mode) {
+            case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F:
+                return values[i];
+            case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F:
+                return values[in / 128 * outer + i];
+            case CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F:
+                return values[i / 128 * (((k + 127) / 128 + 3) / 4 * 4) + in / 128];
+            default:
+                return values[0];
+        }
+    }
+};
+
+// What Hopper multiplies of eight bits.
+bool multiplies_eight_bits(const EmulatedDescription& asked, const EmulatedLayout& a,
+                           const EmulatedLayout& b) {
+    if (asked.of_a != CUBLAS_OP_T || asked.of_b != CUBLAS_OP_N) return false;
+    if (a.rows % 16 != 0 || a.columns % 16 != 0 || b.columns % 16 != 0) return false;
+    if (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2) return false;
+    const OperandScales of_a{asked.a_scale, asked.a_mode, a.columns, a.rows};
+    const OperandScales of_b{asked.b_scale, asked.b_mode, b.columns, b.rows};
+    if (!of_a.are_of_blocks() && !of_b.are_of_blocks()) return true;
+    const bool squares = asked.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F &&
+                         asked.b_mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    return of_a.are_of_blocks() && of_b.are_of_blocks() && !squares && of_a.are_aligned() &&
+           of_b.are_aligned() && emulation::compute_capability == 90 &&
+           emulation::products().version >= 120900;
+}
+
+bool is_of_eight_bits(cudaDataType_t type) {
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 bool adds_bias(cublasLtEpilogue_t epilogue) {
     return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
            epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
@@ -197,13 +244,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
     return bytes == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int requested,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
     ++emulation::products().searches;
     if (requested > 1) ++emulation::products().several_searched;
+    *count = 0;
+    if (is_of_eight_bits(a->type) && !multiplies_eight_bits(*description, *a, *b))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     *count = std::min(requested, static_cast<int>(emulation::kAlgorithms));
     for (int i = 0; i < *count; ++i)
         found[i] = found_as(static_cast<std::uint64_t>(i));
@@ -241,9 +291,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
         left.columns() != right.rows())
         return CUBLAS_STATUS_INVALID_VALUE;
     const bool eight = orrery::plan::is_eight_bit(left.data.dtype);
-    if (eight && (left.operation != CUBLAS_OP_T || right.operation != CUBLAS_OP_N ||
-                  left.columns() % 16 != 0 || left.rows() % 16 != 0 || right.columns() % 16 != 0 ||
-                  (left.data.dtype == DType::fp8_e5m2 && right.data.dtype == DType::fp8_e5m2)))
+    if (eight && !multiplies_eight_bits(*description, *layout_a, *layout_b))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (has_aux(description->epilogue) &&
         (description->aux == nullptr || description->aux_leading % 8 != 0 ||
@@ -254,10 +302,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     if (sums_columns &&
         (description->bias == nullptr || eight || description->bias_type != layout_d->type))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    const auto scale_of = [](const float* scales, std::int32_t mode, std::int64_t i) {
-        return scales == nullptr ? 1
-                                 : scales[mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ? 0 : i];
-    };
+    const OperandScales a_scales{description->a_scale, description->a_mode, layout_a->columns,
+                                 layout_a->rows};
+    const OperandScales b_scales{description->b_scale, description->b_mode, layout_b->columns,
+                                 layout_b->rows};
+    if (eight) ++of_thread.of_eight_bits;
     const float scale = *static_cast<const float*>(alpha);
     const float kept = *static_cast<const float*>(beta);
     emulation::put([=, asked = *description, out = *layout_d] {
@@ -272,10 +321,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                 float sum = 0;
                 for (std::int64_t i = 0; i < left.columns(); ++i) {
                     const std::int64_t k = which == emulation::kFaster ? left.columns() - 1 - i : i;
-                    sum = std::fma(left.at(row, k), right.at(k, column), sum);
+                    sum = std::fma(left.at(row, k) * a_scales.at(row, k),
+                                   right.at(k, column) * b_scales.at(column, k), sum);
                 }
-                sum *= scale * scale_of(asked.a_scale, asked.a_mode, row) *
-                       scale_of(asked.b_scale, asked.b_mode, column);
+                sum *= scale;
                 if (kept != 0) sum += kept * before.at(row, column);
                 if (adds_bias(asked.epilogue))
                     sum += load(buffer(asked.bias, asked.bias_type), row);

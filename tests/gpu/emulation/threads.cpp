@@ -223,7 +223,17 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-    *value = static_cast<int>(emulation::most_shared());
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+    switch (attribute) {
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+            *value = static_cast<int>(emulation::most_shared());
+            break;
+        case cudaDevAttrComputeCapabilityMajor:
+            *value = emulation::compute_capability / 10;
+            break;
+        case cudaDevAttrComputeCapabilityMinor:
+            *value = emulation::compute_capability % 10;
+            break;
+    }
     return cudaSuccess;
 }

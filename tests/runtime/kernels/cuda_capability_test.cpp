@@ -132,6 +132,37 @@ TEST(CudaCapability, FamiliesOfExpertsHaveAllTheirKernels) {
                 << model;
 }
 
+// Each recipe, of dense layers and of experts; but what no backend has.
+TEST(CudaCapability, EightBitsHaveAllTheirKernels) {
+    const auto with = [](const std::string& recipe, const std::string& model,
+                         const std::string& set) {
+        return reasons_with({"training.precision=fp8", "training.fp8_recipe=" + recipe,
+                             "training.sequence_length=128", "layout.tensor_parallel=1",
+                             "model={" + model +
+                                 R"(, "num_hidden_layers": 2, "hidden_size": 128,
+                                     "num_attention_heads": 4, "num_key_value_heads": 2,
+                                     "head_dim": 32, "intermediate_size": 128,
+                                     "vocab_size": 512})",
+                             set});
+    };
+    const std::string dense = R"("model_type": "llama")";
+    const std::string experts =
+        R"("model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2)";
+    for (const char* recipe : {"tensorwise", "rowwise", "blockwise", "mxfp8"})
+        for (const std::string& model : {dense, experts})
+            EXPECT_THAT(with(recipe, model, "training.fp8_stash=fp8"), ElementsAre()) << recipe;
+    EXPECT_THAT(with("delayed", dense, "training.fp8_stash=fp8"), ElementsAre());
+    const auto refused = [](const char* message) {
+        return ElementsAre(
+            AllOf(Field(&Diagnostic::code, "T103"), Field(&Diagnostic::message, message)));
+    };
+    EXPECT_THAT(
+        with("delayed", experts, "training.fp8_stash=fp8"),
+        refused("CUDA kernels have no scales of experts that follow from the steps before"));
+    EXPECT_THAT(with("blockwise", dense, "training.fp8_param_gather=true"),
+                refused("CUDA kernels have no kernels that step parameters of eight bits"));
+}
+
 // Of the rank before in the ring, gathered, or in packed rows by heads exchanged for tokens.
 TEST(CudaCapability, KeysOfOtherRanksAreAttendedTo) {
     for (const char* algorithm : {"ring", "all_gather", "all_to_all"})

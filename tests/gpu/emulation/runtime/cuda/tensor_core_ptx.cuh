@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "runtime/kernels/eight_bit.hpp"
 #include "runtime/number.hpp"
 #include "tests/gpu/emulation/cuda_runtime.h"
 
@@ -71,6 +72,39 @@ std::uint32_t packed(float first, float second) {
         return joined(to_bfloat16(first).bits, to_bfloat16(second).bits);
     else
         return joined(to_half(first).bits, to_half(second).bits);
+}
+
+inline bool multiplies_eight_bits() {
+    return emulation::compute_capability >= 89;
+}
+
+template <typename A>
+void multiply_add_eight_bits(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1) {
+    struct Held {
+        std::uint32_t a[4], b[2];
+    };
+    const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    ++emulation::tensor_core_products;
+    emulation::exchange(Held{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of_lane) {
+        const auto byte = [](std::uint32_t numbers, unsigned k) {
+            return static_cast<std::uint8_t>(numbers >> (8 * (k % 4)));
+        };
+        std::array<Held, 4> row, column;  // lanes that hold rows g and g + 8 of a; a column of b
+        for (unsigned i = 0; i < 4; ++i)
+            row[i] = of_lane(4 * g + i);
+        for (unsigned j = 0; j < 2; ++j) {
+            for (unsigned i = 0; i < 4; ++i)
+                column[i] = of_lane(4 * (2 * t + j) + i);
+            for (unsigned k = 0; k < 32; ++k) {
+                const float of_b = E4M3::value(byte(column[k % 16 / 4].b[k / 16], k));
+                for (unsigned i = 0; i < 2; ++i)
+                    c[2 * i + j] = std::fma(A::value(byte(row[k % 16 / 4].a[2 * (k / 16) + i], k)),
+                                            of_b, c[2 * i + j]);
+            }
+        }
+        return 0;
+    });
 }
 
 inline void copy_16_bytes(void* to, const void* from, bool exist) {
