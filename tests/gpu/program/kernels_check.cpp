@@ -1,4 +1,4 @@
-// orrery-gpu-check: every kernel on the GPU against the CPU's, and whole training steps. One JSON
+// orrery-run gpu-check: every kernel on the GPU against the CPU's, and whole training steps. One JSON
 // line per output, then a summary; exit code 0 where all are right, 6 without a device, 7 where one
 // is wrong. Checks can be named: what ruins a device's context for good ruins it for one process.
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include "runtime/cuda/nccl_driver.hpp"
 #include "tests/gpu/checks/checks.hpp"
 #include "tests/gpu/checks/whole_step.hpp"
+#include "tests/gpu/program/kernels_check.hpp"
 
 namespace {
 
@@ -95,8 +96,9 @@ void check_steps(DType dtype, const std::string& scenarios, Summary& summary) {
 
 }  // namespace
 
-// The folder of scenarios, and names of checks: none for all. Without arguments: lists the names.
-int main(int argc, char** argv) {
+// After the program's name the folder of scenarios, and names of checks: none for all. Without
+// arguments: lists the names.
+int orrery::runtime::gpu_check::check_program(int argc, char** argv) {
     if (argc < 2) {
         for (const Check& check : kChecks)
             std::cout << check.name << '\n';
