@@ -16,7 +16,7 @@ bool has_cuda_kernel(plan::OpKind kind);
 // program that refuses with them ends with exit code 3.
 //   T101  fp64
 //   T102  heads that are wider than a tile of attention
-//   T103  a kind of op that has no kernel, or what none has in eight bits (eight_bit_capability.hpp)
+//   T103  a kind of op without a kernel, or what no backend has in eight bits
 std::vector<plan::Diagnostic> reasons_not_on_cuda(
     const plan::Plan& plan, const std::string& file,
     bool (*has_kernel)(plan::OpKind) = has_cuda_kernel);

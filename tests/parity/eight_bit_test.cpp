@@ -12,7 +12,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/executor/performer.hpp"
@@ -517,31 +519,54 @@ TEST(DelayedScales, AreTheSameOnAllRanks) {
     }
 }
 
-// Of the second half of the steps the mean loss is within 1 % of that of bf16: over trillions of
-// tokens 0.25 % and less are published (DeepSeek-V3, arXiv 2412.19437, section 3.3; Micikevicius et
-// al. 2022, arXiv 2209.05433).
+// Each token follows from the one before it, but for three in ten, which are any.
+void read_chain(std::int64_t sample, std::span<std::int32_t> tokens,
+                std::span<std::int32_t> targets) {
+    constexpr std::uint64_t kTokens = 125;
+    const runtime::RandomKey key{11, 0, static_cast<std::uint32_t>(sample)};
+    std::uint64_t token = runtime::random_word(key, 0) % kTokens;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+        tokens[i] = static_cast<std::int32_t>(token);
+        const bool any = runtime::random_word(key, 2 * i + 1) % 10 < 3;
+        token = (any ? runtime::random_word(key, 2 * i + 2) : 31 * token + 7) % kTokens;
+        targets[i] = static_cast<std::int32_t>(token);
+    }
+}
+
+double mean_of_last(const std::vector<double>& losses, std::size_t count) {
+    return std::accumulate(losses.end() - static_cast<std::ptrdiff_t>(count), losses.end(), 0.0) /
+           static_cast<double>(count);
+}
+
+// From the same weights and on the same tokens. What is stated of the method: less than 0.25 % of
+// the loss of bf16 apart over trillions of tokens (DeepSeek-V3, arXiv 2412.19437, section 3.3;
+// Micikevicius et al. 2022, arXiv 2209.05433). That is held, of the mean of the last 50, over the
+// 1,000 steps of `./orrery test --nightly`, after which little is left to learn: two runs that
+// round differently part at random, and where the loss still falls, by when each learns what. So by
+// day, after 80 steps, it is a percent.
 TEST(EightBitTraining, LearnsWhatBf16Learns) {
+    const bool nightly = std::getenv("ORRERY_EVERY_RUN") != nullptr && !sanitized();
     const Sets model = {"training.sequence_length=128",
                         "model.n_positions=128",
                         "model.n_embd=128",
                         "model.n_layer=2",
-                        "layout.micro_batch_size=2",
+                        "layout.global_batch_size=2",
                         "training.optimizer.learning_rate=3e-3"};
     RunOptions options;
-    options.steps = 20;
+    options.steps = nightly ? 1000 : 80;
+    options.samples = read_chain;
+    const std::size_t last = nightly ? 50 : 20;
+    const double bound = nightly ? 0.0025 : 0.01;
     const Trained bf16 = train(scenario(kGpt, joined(model, {"training.precision=bf16"})), options);
-    ASSERT_LT(bf16.losses.back(), 0.8 * bf16.losses.front());
+    const double expected = mean_of_last(bf16.losses, last);
+    ASSERT_LT(expected, 0.5 * bf16.losses.front());
     for (const char* recipe : {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"}) {
         const Trained run =
             train(scenario(kGpt, joined(model, {"training.precision=fp8",
                                                 std::string("training.fp8_recipe=") + recipe})),
                   options);
-        // Delayed scales begin at 1, with which most gradients of the first step are 0.
-        const auto later = [](const std::vector<double>& losses) {
-            const auto half = static_cast<std::ptrdiff_t>(losses.size() / 2);
-            return std::accumulate(losses.begin() + half, losses.end(), 0.0);
-        };
-        EXPECT_NEAR(later(run.losses), later(bf16.losses), 0.01 * later(bf16.losses)) << recipe;
+        const double found = mean_of_last(run.losses, last);
+        EXPECT_NEAR(found, expected, bound * expected) << recipe;
     }
 }
 
