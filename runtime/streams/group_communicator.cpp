@@ -260,6 +260,7 @@ std::string GroupCommunicator::fault() {
         if (const PendingCall* late = pending_.advance(now_()))
             return fmt::format("{} has not ended after {} s", told(*late),
                                static_cast<double>(late->allowed.count()) / 1e3);
+        if (const auto still = device_stands_still()) return *still;
     } catch (const CollectiveError& error) {
         return error.what();
     }

@@ -14,14 +14,14 @@
 // Sums are the driver's, in the type of the buffer and in whatever order it likes: not the
 // canonical ones of other communicators, and a NaN may lose against a number in max.
 //
-// A call that the driver refuses, a communicator that fails, a call that takes longer than it may
-// and a rank that has ended the run (the control plane says so) end it here too: all communicators
-// are aborted, the other ranks are told, and that call or check() throws CommunicationError with
-// the rank, the op and its group; and so does a device that comes to no end of anything else. While
-// the thread that issues is away, held by the driver, a watch
-// sees to that on a thread of its own, and to what else of a step the driver is asked for
-// (IssuedOps) and holds for too long; WatchOptions::overdue hears of a thread that does not come
-// back even then.
+// A call that the driver refuses, a communicator that fails, a call that takes longer than it
+// may and a rank that has ended the run (the control plane says so) end it here too: all
+// communicators are aborted, the other ranks are told, and that call or check() throws
+// CommunicationError with the rank, the op and its group; and so does a device that comes to no
+// end of anything else. While the thread that issues is away, held by the driver, a watch sees
+// to that on a thread of its own, and to what else of a step the driver is asked for (IssuedOps)
+// and holds for too long; WatchOptions::overdue hears of a thread that does not come back even
+// then.
 #pragma once
 
 #include <array>
@@ -134,6 +134,8 @@ class GroupCommunicator : public StreamCommunicator {
     // The watch's.
     std::string look();
     std::string told_within(const std::string& reason);
+    // That kernels have not ended for longer than they may, while no call is under way.
+    std::optional<std::string> device_stands_still();
     // What the driver has held for longer than it may; empty: nothing.
     std::string held() const;
     void enter_driver(const std::string& doing, std::chrono::milliseconds allowed);
