@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "plan/memory/arena.hpp"
+#include "sim/communicators.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
@@ -47,11 +48,11 @@ double ops_of_rank(const plan::Plan& plan) {
 // Of a rank's process, beside its arena: as the profile measured it, a process with the ranks of a
 // node, or as the framework's preset has it.
 std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenario,
-                           const Profile& profile, double ops) {
+                           const Profile& profile, const plan::Communicators& asked, double ops) {
     const plan::Framework& framework = scenario.training.framework;
     if (!profile.process)
         return bytes_of(framework.context_mb) +
-               communicators(plan.mesh) * bytes_of(framework.communicator_mb);
+               communicators(framework, plan.mesh, asked) * bytes_of(framework.communicator_mb);
     const std::int64_t ranks = std::min(scenario.cluster.devices_per_node, plan.mesh.ranks());
     const ProcessProfile& process = *profile.process;
     return std::llround(process.shared_bytes.value / static_cast<double>(ranks) +
@@ -60,9 +61,8 @@ std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenari
 
 // Held without use: a share, by a stack with a caching allocator; between its pieces, by an arena.
 std::int64_t lost_bytes(const plan::Framework& framework, std::int64_t arena, std::int64_t live) {
-    if (framework.fragmentation > 0)
-        return static_cast<std::int64_t>(framework.fragmentation * static_cast<double>(live));
-    return arena - live;
+    if (performs_the_plan(framework)) return arena - live;
+    return static_cast<std::int64_t>(framework.fragmentation * static_cast<double>(live));
 }
 
 // Of the node whose ranks keep the most there, of what it has.
@@ -106,6 +106,7 @@ std::vector<const Profile*> smallest_devices(const plan::Plan& plan, const plan:
 
 }  // namespace
 
+// As Megatron-LM makes them (megatron/core/parallel_state.py).
 std::int64_t communicators(const plan::Mesh& mesh) {
     std::vector<plan::GroupKind> kinds = {plan::GroupKind::tensor, plan::GroupKind::context,
                                           plan::GroupKind::pipeline, plan::GroupKind::embedding,
@@ -121,6 +122,15 @@ std::int64_t communicators(const plan::Mesh& mesh) {
         kinds.push_back(plan::GroupKind::expert_data);
     return std::count_if(kinds.begin(), kinds.end(),
                          [&](plan::GroupKind kind) { return mesh.group_size(kind) > 1; });
+}
+
+bool performs_the_plan(const plan::Framework& framework) {
+    return framework.fragmentation == 0;
+}
+
+std::int64_t communicators(const plan::Framework& framework, const plan::Mesh& mesh,
+                           const plan::Communicators& asked) {
+    return performs_the_plan(framework) ? asked.count() : communicators(mesh);
 }
 
 // What is not known of the stack makes it need more: measured ones all did, for the same layouts.
@@ -163,6 +173,7 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
     MemoryPrediction memory;
     const std::vector<const Profile*> devices = smallest_devices(plan, scenario.cluster, profile);
     const double ops = ops_of_rank(plan);
+    const std::vector<plan::Communicators> asked = plan::communicators_of(plan);
     for (std::size_t rank = 0; rank < plan.programs.size(); ++rank) {
         const plan::Program& program = plan.programs[rank];
         const Profile& device = *devices[rank];
@@ -172,8 +183,8 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         stage.arena_bytes = program.arena_bytes;
         stage.live_bytes = peak.live;
         stage.lost_bytes = lost_bytes(framework, program.arena_bytes, peak.live);
-        stage.process_bytes =
-            process_bytes(plan, scenario, device, ops) + graph_bytes(plan, program, scenario);
+        stage.process_bytes = process_bytes(plan, scenario, device, asked[rank], ops) +
+                              graph_bytes(plan, program, scenario);
         stage.other_bytes = stage.lost_bytes + stage.process_bytes;
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;

@@ -86,13 +86,13 @@ void Communicator::broadcast(plan::GroupKind group, plan::DType dtype, void* dat
     if (!alone(group)) do_broadcast(group, dtype, data, elements, root);
 }
 
-void Communicator::exchange(std::span<const Transfer> transfers) {
+void Communicator::exchange(std::span<const Transfer> transfers, plan::GroupKind group) {
     for (const Transfer& transfer : transfers) {
         ORRERY_CHECK(transfer.bytes >= 0, "a transfer of a negative size");
         ORRERY_CHECK(transfer.peer != rank_ && transfer.peer >= 0 && transfer.peer < mesh_.ranks(),
                      "a transfer to oneself or to no rank");
     }
-    if (!transfers.empty()) do_exchange(transfers);
+    if (!transfers.empty()) do_exchange(transfers, group);
 }
 
 void Communicator::barrier(plan::GroupKind group) {

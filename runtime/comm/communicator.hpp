@@ -100,8 +100,9 @@ class Communicator {
 
     // Issues all transfers at once and returns when all are done. Rendezvous: a transfer begins
     // when both sides have come to it; the order among `transfers` of different peers or tags is no
-    // matter.
-    void exchange(std::span<const Transfer> transfers);
+    // matter. All peers are in `group`, with whose communicator they travel.
+    void exchange(std::span<const Transfer> transfers,
+                  plan::GroupKind group = plan::GroupKind::world);
 
     // Returns once every member has come.
     void barrier(plan::GroupKind group);
@@ -132,7 +133,7 @@ class Communicator {
                                void* from_all, std::int64_t total) = 0;
     virtual void do_broadcast(plan::GroupKind group, plan::DType dtype, void* data,
                               std::int64_t elements, std::int64_t root) = 0;
-    virtual void do_exchange(std::span<const Transfer> transfers) = 0;
+    virtual void do_exchange(std::span<const Transfer> transfers, plan::GroupKind group) = 0;
     virtual void do_barrier(plan::GroupKind group) = 0;
     // What a group of one does instead: the two do not overlap.
     virtual void copy_own(void* to, const void* from, std::int64_t bytes);

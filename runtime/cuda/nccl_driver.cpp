@@ -2,8 +2,10 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <list>
 #include <thread>
 
@@ -17,6 +19,9 @@ using cuda::nccl;
 
 // How long a communicator whose calls have ended may take to say goodbye to its peers.
 constexpr std::chrono::seconds kGoodbye(20);
+
+// Ranks that ask one namer for their neighbours, as PyTorch has it (TORCH_NCCL_RANKS_PER_ROOT).
+constexpr std::int64_t kRanksOfNamer = 128;
 
 // A call that is in progress has been taken.
 void check(ncclResult_t answer, const char* what) {
@@ -56,6 +61,9 @@ class NcclDriver final : public CollectiveDriver {
   public:
     explicit NcclDriver(int device) : device_(device) { enter(); }
 
+    std::int64_t namers(std::int64_t members) const override {
+        return scalable() ? (members + kRanksOfNamer - 1) / kRanksOfNamer : 1;
+    }
     std::vector<std::byte> unique_id() override {
         ncclUniqueId id;
         check(nccl().GetUniqueId(&id), "ncclGetUniqueId");
@@ -63,24 +71,43 @@ class NcclDriver final : public CollectiveDriver {
         return {bytes.begin(), bytes.end()};
     }
 
-    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
-                       const BlockBounds& blocks) override {
+    // A block is a channel, and each channel has a table of all ranks in the device's memory.
+    Communicator begin(std::span<const std::byte> ids, std::int64_t member,
+                       std::int64_t members) override {
         enter();
-        ncclUniqueId name;
-        ORRERY_CHECK(id.size() == sizeof name, "an id that is not NCCL's");
-        std::memcpy(&name, id.data(), sizeof name);
+        std::vector<ncclUniqueId> names(ids.size() / sizeof(ncclUniqueId));
+        ORRERY_CHECK(!names.empty() && ids.size() % sizeof(ncclUniqueId) == 0,
+                     "ids that are not NCCL's");
+        std::memcpy(names.data(), ids.data(), ids.size());
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
+        config.minCTAs = config.maxCTAs = 1;
+        config.splitShare = 0;
+        Made& made = made_.emplace_back();
+        make_world(made.communicator, names, static_cast<int>(member), static_cast<int>(members),
+                   config);
+        return &made;
+    }
+
+    Communicator split(Communicator all, const std::optional<Part>& part,
+                       const BlockBounds& blocks) override {
+        enter();
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 1;
+        config.splitShare = 0;
         if (blocks.min > 0) config.minCTAs = static_cast<int>(blocks.min);
         if (blocks.max > 0) config.maxCTAs = static_cast<int>(blocks.max);
-        ncclComm_t made = nullptr;
-        check(nccl().CommInitRankConfig(&made, static_cast<int>(members), name,
-                                        static_cast<int>(member), &config),
-              "ncclCommInitRankConfig");
-        return made;
+        Made& made = made_.emplace_back();
+        made.blocking = true;
+        check(nccl().CommSplit(of(all), part ? static_cast<int>(part->number) : NCCL_SPLIT_NOCOLOR,
+                               part ? static_cast<int>(part->member) : 0, &made.communicator,
+                               &config),
+              "ncclCommSplit");
+        return part ? &made : nullptr;
     }
 
     State state(Communicator communicator) override {
+        if (of(communicator) == nullptr) return State::in_progress;  // of a split that goes on
         switch (result_of(communicator)) {
             case ncclSuccess:
                 return State::ready;
@@ -132,6 +159,7 @@ class NcclDriver final : public CollectiveDriver {
 
     void end(Communicator communicator) override {
         enter();
+        if (static_cast<const Made*>(communicator)->blocking) return end_blocking(communicator);
         check(nccl().CommFinalize(of(communicator)), "ncclCommFinalize");
         const auto until = std::chrono::steady_clock::now() + kGoodbye;
         while (state(communicator) == State::in_progress) {
@@ -143,6 +171,7 @@ class NcclDriver final : public CollectiveDriver {
     }
     void abort(Communicator communicator) override {
         enter();
+        if (of(communicator) == nullptr) return;  // its split ends with the communicator of all
         check(nccl().CommAbort(of(communicator)), "ncclCommAbort");
     }
 
@@ -213,9 +242,47 @@ class NcclDriver final : public CollectiveDriver {
 #endif
     };
 
+    // NCCL may fill it in later, from a thread of its own.
+    struct Made {
+        ncclComm_t communicator = nullptr;
+        bool blocking = false;
+    };
+
     static ncclComm_t of(Communicator communicator) {
-        return static_cast<ncclComm_t>(communicator);
+        return std::atomic_ref(static_cast<Made*>(communicator)->communicator).load();
     }
+
+    static bool scalable() {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+        return nccl().CommInitRankScalable != nullptr;
+#else
+        return false;
+#endif
+    }
+    static void make_world(ncclComm_t& made, std::vector<ncclUniqueId>& names, int member,
+                           int members, ncclConfig_t& config) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+        if (scalable())
+            return check(
+                nccl().CommInitRankScalable(&made, members, member, static_cast<int>(names.size()),
+                                            names.data(), &config),
+                "ncclCommInitRankScalable");
+#endif
+        check(nccl().CommInitRankConfig(&made, members, names.front(), member, &config),
+              "ncclCommInitRankConfig");
+    }
+
+    // On a thread of its own: a peer that has gone would keep this one.
+    void end_blocking(Communicator communicator) {
+        auto goodbye = std::async(std::launch::async, [&] {
+            enter();
+            check(nccl().CommFinalize(of(communicator)), "ncclCommFinalize");
+        });
+        if (goodbye.wait_for(kGoodbye) != std::future_status::ready) return abort(communicator);
+        goodbye.get();
+        check(nccl().CommDestroy(of(communicator)), "ncclCommDestroy");
+    }
+
     static cudaStream_t of(Stream stream) {
         return static_cast<cudaStream_t>(stream.handle);
     }
@@ -236,6 +303,7 @@ class NcclDriver final : public CollectiveDriver {
 
     int device_;
     std::list<KnownMemory> known_;
+    std::list<Made> made_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace orrery::runtime::cuda {
     EACH(CommGetAsyncError)         \
     EACH(CommInitRankConfig)        \
     EACH(CommRegister)              \
+    EACH(CommSplit)                 \
     EACH(GetErrorString)            \
     EACH(GetLastError)              \
     EACH(GetUniqueId)               \
@@ -31,8 +32,11 @@ namespace orrery::runtime::cuda {
 // Of later versions than the oldest that does: null where the library does not have one.
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
 #define ORRERY_LATER_NCCL_FUNCTIONS(EACH) \
+    EACH(CommInitRankScalable)            \
     EACH(CommWindowDeregister)            \
     EACH(CommWindowRegister)
+#elif NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+#define ORRERY_LATER_NCCL_FUNCTIONS(EACH) EACH(CommInitRankScalable)
 #else
 #define ORRERY_LATER_NCCL_FUNCTIONS(EACH)
 #endif

@@ -338,6 +338,7 @@ BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program, 
     if (turns > 1) {
         const plan::LinkedProgram linked = plan::link_endless(plan, program);
         BoundProgram bound = bind(plan::at_turn(program, 0), linked);
+        bound.communicators = plan::communicators_of(plan);
         for (std::int32_t turn = 1; turn < turns; ++turn) {
             bound.other_turns.push_back(
                 std::make_shared<const BoundProgram>(bind(plan::at_turn(program, turn), linked)));
@@ -347,6 +348,7 @@ BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program, 
         return bound;
     }
     BoundProgram bound = bind(program, plan::link(plan, program));
+    bound.communicators = plan::communicators_of(plan);
     if (bound.validation.end > 0) {
         const plan::Program amendment = amendment_of(program);
         bound.validation.amendment =

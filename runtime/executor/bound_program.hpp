@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/ir/communicators.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/ir/parameters.hpp"
 
@@ -94,6 +95,7 @@ struct BoundProgram {
     }
     plan::Coordinates at;
     plan::Mesh mesh;
+    std::vector<plan::Communicators> communicators;  // of the whole plan, by pipeline rank
     plan::TokenLayout tokens;
     std::vector<std::int64_t> share;  // by bucket: its number among those that share it out
     // Bytes from the arena's start, −1: the program has none.

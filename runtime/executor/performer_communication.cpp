@@ -22,7 +22,7 @@ void Performer::communicate(const Call& call) {
             transfers_.push_back({transfer.peer,
                                   transfer.sends ? Direction::send : Direction::receive,
                                   arena_ + transfer.offset, transfer.bytes, transfer.tag});
-        communicator_.exchange(transfers_);
+        communicator_.exchange(transfers_, op.group);
         return;
     }
     if (op.is<plan::Shift>()) return shift(call);
@@ -92,7 +92,7 @@ void Performer::shift(const Call& call) {
         transfers_.push_back(
             {before, Direction::receive, arena_ + received.offset, received.bytes(), tag});
     }
-    communicator_.exchange(transfers_);
+    communicator_.exchange(transfers_, call.bound.op->group);
 }
 
 // Rows that counts say, of each member one message and to each one; what stays is a copy. Every
@@ -124,7 +124,7 @@ void Performer::all_to_all_v(const Call& call) {
         to += receives;
         if (op.back || (member + 1) % op.split == 0) from += sends;
     }
-    communicator_.exchange(transfers_);
+    communicator_.exchange(transfers_, call.bound.op->group);
 }
 
 // expected: those of a member when all experts are chosen alike often.

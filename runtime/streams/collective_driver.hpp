@@ -1,12 +1,13 @@
-// What a library of collectives (NCCL) must do for GroupCommunicator: communicators of some ranks,
-// and calls on them that are put into streams. No header of a device shows here; a fake in the
-// tests records what it is told. Handles are the driver's. Calls come one at a time, of the thread
-// that issues or, while that one is away, of its watch (issue_watch.hpp), and throw CollectiveError
-// with what the library said.
+// What a library of collectives (NCCL) must do for GroupCommunicator: one communicator of all
+// ranks, those of some that are split from it, and calls on these that are put into streams. No
+// header of a device shows here; a fake in the tests records what it is told. Handles are the
+// driver's. Calls come one at a time, of the thread that issues or, while that one is away, of its
+// watch (issue_watch.hpp), and throw CollectiveError with what the library said.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -40,13 +41,27 @@ class CollectiveDriver {
     CollectiveDriver(const CollectiveDriver&) = delete;
     CollectiveDriver& operator=(const CollectiveDriver&) = delete;
 
-    // A new name for a communicator, always of the same size: one member makes it, all begin with
-    // it.
+    // How many of so many members name the communicator of all, each with an id of its own: others
+    // ask the namer of their part of them who their neighbours are.
+    virtual std::int64_t namers(std::int64_t members) const = 0;
+    // A new id, always of the same size.
     virtual std::vector<std::byte> unique_id() = 0;
 
-    // Begins to make a communicator; it is of use once its state is ready.
-    virtual Communicator begin(std::span<const std::byte> id, std::int64_t member,
-                               std::int64_t members, const BlockBounds& blocks) = 0;
+    // Begins to make the communicator of all, named by the ids of its namers one after another. It
+    // is of use once its state is ready: to be split, for it takes no calls, and needs few
+    // resources.
+    virtual Communicator begin(std::span<const std::byte> ids, std::int64_t member,
+                               std::int64_t members) = 0;
+    // A part of those that a communicator of all is split into.
+    struct Part {
+        std::int64_t number = 0;  // the same for its members, and no others'
+        std::int64_t member = 0, members = 1;
+    };
+    // Begins to split it, in which all members take part, in one order; none: this one is in no
+    // part, and has null. Once the state of `all` is ready again what was split off is ready, too,
+    // and has resources of its own.
+    virtual Communicator split(Communicator all, const std::optional<Part>& part,
+                               const BlockBounds& blocks) = 0;
     // Also of the calls made on it since: one that is in progress takes no other.
     virtual State state(Communicator communicator) = 0;
     // Why it has failed.

@@ -82,27 +82,25 @@ void GroupCommunicator::do_broadcast(GroupKind group, plan::DType dtype, void* d
     });
 }
 
-GroupCommunicator::Party GroupCommunicator::party_with(plan::Rank peer) const {
-    for (const Party party : {kAfter, kBefore}) {
-        const std::vector<plan::Rank> pair = ranks_of(party);
-        if (std::find(pair.begin(), pair.end(), peer) != pair.end()) return party;
-    }
-    const auto pipeline = members(GroupKind::pipeline);
-    return party_of(std::find(pipeline.begin(), pipeline.end(), peer) != pipeline.end()
-                        ? GroupKind::pipeline
-                        : GroupKind::world);
+GroupCommunicator::Party GroupCommunicator::party_with(plan::Rank peer, GroupKind group) const {
+    if (group == GroupKind::pipeline)
+        for (const Party party : {kAfter, kBefore}) {
+            const std::vector<plan::Rank> pair = ranks_of(party);
+            if (std::find(pair.begin(), pair.end(), peer) != pair.end()) return party;
+        }
+    return party_of(group);
 }
 
-void GroupCommunicator::do_exchange(std::span<const Transfer> transfers) {
-    const Party party = party_with(transfers.front().peer);
+void GroupCommunicator::do_exchange(std::span<const Transfer> transfers, GroupKind group) {
+    const Party party = party_with(transfers.front().peer, group);
     const std::vector<plan::Rank> ranks = ranks_of(party);
     call("exchange", party, [&](Handle communicator) {
         CallGroup together(driver_);
         for (const Transfer& transfer : transfers) {
-            ORRERY_CHECK(party_with(transfer.peer) == party,
+            const auto place = std::find(ranks.begin(), ranks.end(), transfer.peer);
+            ORRERY_CHECK(place != ranks.end() && party_with(transfer.peer, group) == party,
                          "an exchange with ranks that no one communicator ties together");
-            const std::int64_t member =
-                std::find(ranks.begin(), ranks.end(), transfer.peer) - ranks.begin();
+            const std::int64_t member = place - ranks.begin();
             if (transfer.direction == Direction::send)
                 driver_.send(communicator, transfer.data, transfer.bytes, member, stream_);
             else

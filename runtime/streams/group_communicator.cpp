@@ -49,13 +49,6 @@ GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
     ORRERY_CHECK(plane.rank() == rank && plane.size() == mesh.ranks(),
                  "a control plane of other ranks than the mesh has");
     watch_.emplace([this] { return look(); }, watching);
-    try {
-        connect();
-    } catch (...) {
-        const std::lock_guard lock(mutex_);
-        abort_all();
-        throw;
-    }
 }
 
 GroupCommunicator::~GroupCommunicator() {
@@ -83,72 +76,106 @@ std::vector<plan::Rank> GroupCommunicator::ranks_of(Party party) const {
     return {ring[first], ring[(first + 1) % size]};
 }
 
-// Of the first rank of a group; of a pair's, which comes after its groups'.
-bool GroupCommunicator::leads(plan::Rank of, Party party) const {
-    if (party == kAfter) return members(GroupKind::pipeline).size() > 2;
-    if (party == kBefore) return false;
-    const std::vector<plan::Rank> ranks = mesh().group(static_cast<GroupKind>(party), of);
-    return ranks.size() > 1 && ranks.front() == of;
-}
-
-// Of the parties that this rank is the first of, one after another.
-std::vector<std::byte> GroupCommunicator::own_ids() {
-    std::vector<std::byte> ids;
-    for (Party party = 0; party < kParties; ++party) {
-        if (!leads(rank(), party)) continue;
-        const std::vector<std::byte> id = driver_.unique_id();
-        ids.insert(ids.end(), id.begin(), id.end());
+void GroupCommunicator::connect(const OfRanks& of_ranks) {
+    ORRERY_CHECK(of_ranks.size() == members(GroupKind::pipeline).size(), "one of each program");
+    OfRanks asked = of_ranks;
+    made_.resize(asked.size());
+    for (std::size_t rank = 0; rank < asked.size(); ++rank) {
+        asked[rank].groups &= ~made_[rank].groups;
+        asked[rank].after = asked[rank].after && !made_[rank].after;
+        asked[rank].before = asked[rank].before && !made_[rank].before;
+        made_[rank].groups |= asked[rank].groups;
+        made_[rank].after = made_[rank].after || asked[rank].after;
+        made_[rank].before = made_[rank].before || asked[rank].before;
     }
-    return ids;
-}
-
-std::span<const std::byte> GroupCommunicator::id_of(
-    Party party, plan::Rank leader, const std::vector<ControlPlane::Bytes>& ids) const {
-    std::size_t before = 0, all = 0;
-    for (Party other = 0; other < kParties; ++other) {
-        if (!leads(leader, other)) continue;
-        if (other < party) ++before;
-        ++all;
-    }
-    const std::span<const std::byte> from_leader = ids[static_cast<std::size_t>(leader)];
-    const std::size_t size = from_leader.size() / all;
-    return from_leader.subspan(before * size, size);
-}
-
-void GroupCommunicator::connect(Party party, std::span<const std::byte> id) {
-    const std::vector<plan::Rank> ranks = ranks_of(party);
-    const auto own = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
-    const std::string doing = "making a communicator " + of_party(party);
-    enter_driver(doing, timeouts_.usual);
-    const Party kind = party < plan::kGroupKinds ? party : party_of(GroupKind::pipeline);
-    handles_[party] =
-        driver_.begin(id, own, static_cast<std::int64_t>(ranks.size()), options_.blocks[kind]);
-    leave_driver();
-    settle(party, [&] { return doing; });
-}
-
-void GroupCommunicator::connect() {
+    if (asked == OfRanks(asked.size())) return;
+    seen();
     const std::lock_guard lock(mutex_);
+    check_plane();
     try {
-        const std::vector<ControlPlane::Bytes> ids = plane_.all_gather(own_ids());
-        for_each_party([&](Party party) {
-            const Party named = party == kBefore ? kAfter : party;
-            connect(party, id_of(named, ranks_of(party).front(), ids));
-        });
+        begin_all();
+        split_all(asked);
+        driver_.end(std::exchange(all_, nullptr));
     } catch (const CollectiveError& error) {
         fail(error.what());
+    } catch (...) {
+        abort_all();
+        throw;
+    }
+}
+
+// Namers are the first ranks of parts of the world, alike but for one rank, the larger ones first.
+void GroupCommunicator::begin_all() {
+    const std::int64_t ranks = mesh().ranks(), parts = driver_.namers(ranks);
+    ControlPlane::Bytes own;
+    for (std::int64_t part = 0; part < parts; ++part)
+        if (part * (ranks / parts) + std::min(part, ranks % parts) == rank())
+            own = driver_.unique_id();
+    ControlPlane::Bytes ids;
+    for (const ControlPlane::Bytes& id : plane_.all_gather(own))
+        ids.insert(ids.end(), id.begin(), id.end());
+    const std::string doing = fmt::format("meeting the other {} ranks", ranks - 1);
+    enter_driver(doing, timeouts_.usual);
+    all_ = driver_.begin(ids, rank(), ranks);
+    leave_driver();
+    settle(all_, [&] { return doing; });
+}
+
+void GroupCommunicator::split(std::optional<Party> party, const std::string& what) {
+    std::optional<CollectiveDriver::Part> part;
+    if (party) {
+        const std::vector<plan::Rank> ranks = ranks_of(*party);
+        const auto own = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+        part = {ranks.front(), own, static_cast<std::int64_t>(ranks.size())};
+    }
+    const std::string doing = party ? "making a communicator " + of_party(*party)
+                                    : "waiting while other ranks make communicators " + what;
+    const Party kind = party && *party < plan::kGroupKinds ? *party : party_of(GroupKind::pipeline);
+    enter_driver(doing, timeouts_.usual);
+    const Handle made = driver_.split(all_, part, options_.blocks[kind]);
+    leave_driver();
+    if (party) handles_[*party] = made;
+    settle(all_, [&] { return doing; });
+    if (party) settle(made, [&] { return doing; });
+}
+
+void GroupCommunicator::split_all(const OfRanks& asked) {
+    const auto own = static_cast<std::size_t>(index_in(GroupKind::pipeline));
+    for_each_kind([&](GroupKind group) {
+        const auto kind = static_cast<std::size_t>(group);
+        const auto asks = [&](const plan::Communicators& of) { return of.groups[kind]; };
+        if (!std::any_of(asked.begin(), asked.end(), asks)) return;
+        split(asks(asked[own]) ? std::optional(party_of(group)) : std::nullopt,
+              fmt::format("of {} groups", name(group)));
+    });
+    const std::size_t ring = asked.size(), before = (own + ring - 1) % ring;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        const auto has_turn = [&](std::size_t first) {
+            return asked[first].after && turn_of(static_cast<std::int64_t>(first),
+                                                 static_cast<std::int64_t>(ring)) == turn;
+        };
+        bool any = false;
+        for (std::size_t first = 0; first < ring; ++first)
+            any = any || has_turn(first);
+        if (!any) continue;
+        const std::string what = "between neighbours in the pipeline";
+        if (has_turn(own))
+            split(kAfter, what);
+        else
+            split(has_turn(before) ? std::optional(kBefore) : std::nullopt, what);
     }
 }
 
 void GroupCommunicator::for_each_party(const std::function<void(Party)>& visit) {
     for_each_kind([&](GroupKind group) {
-        if (members(group).size() > 1) visit(party_of(group));
+        if (handle(party_of(group)) != nullptr) visit(party_of(group));
     });
     const auto ring = static_cast<std::int64_t>(members(GroupKind::pipeline).size());
     const std::int64_t own = index_in(GroupKind::pipeline);
-    for (int turn = 0; ring > 2 && turn < kTurns; ++turn)
+    for (int turn = 0; turn < kTurns; ++turn)
         for (const Party party : {kAfter, kBefore})
-            if (turn_of(party == kAfter ? own : (own + ring - 1) % ring, ring) == turn)
+            if (handle(party) != nullptr &&
+                turn_of(party == kAfter ? own : (own + ring - 1) % ring, ring) == turn)
                 visit(party);
 }
 
@@ -176,7 +203,7 @@ void GroupCommunicator::make_known(Party party, std::byte* memory, std::int64_t 
         enter_driver(doing, timeouts_.usual);
         known_[party] = driver_.register_memory(handle(party), memory, bytes, symmetric);
         leave_driver();
-        settle(party, [&] { return doing; });
+        settle(handle(party), [&] { return doing; });
     };
     ask(alike);
     if (!alike || driver_.taken(known_[party])) return;
@@ -233,6 +260,7 @@ std::string GroupCommunicator::fault() {
         if (const PendingCall* late = pending_.advance(now_()))
             return fmt::format("{} has not ended after {} s", told(*late),
                                static_cast<double>(late->allowed.count()) / 1e3);
+        if (const auto still = device_stands_still()) return *still;
     } catch (const CollectiveError& error) {
         return error.what();
     }
@@ -251,7 +279,7 @@ void GroupCommunicator::call(const char* what, Party party,
     seen();
     const std::lock_guard lock(mutex_);
     check_plane();
-    ORRERY_CHECK(handle(party) != nullptr, "a call after the run has ended");
+    ORRERY_CHECK(handle(party) != nullptr, "a call that the plan does not have");
     PendingCall made;
     made.what = what;
     made.label = label();
@@ -259,11 +287,12 @@ void GroupCommunicator::call(const char* what, Party party,
     made.number = ++calls_[party];
     made.allowed = allowed();
     try {
-        enter_driver(told(made), made.allowed);
+        // The first call on a communicator finds its way to the other members.
+        enter_driver(told(made), std::max(made.allowed, timeouts_.usual));
         made.before = pending_.mark(stream_);
         issue(handle(party));
         leave_driver();
-        settle(party, [&] { return told(made); });
+        settle(handle(party), [&] { return told(made); });
         made.after = pending_.mark(stream_);
     } catch (const CollectiveError& error) {
         fail(fmt::format("{}: {}", told(made), error.what()));
@@ -271,14 +300,14 @@ void GroupCommunicator::call(const char* what, Party party,
     pending_.add(stream_, std::move(made));
 }
 
-void GroupCommunicator::settle(Party party, const std::function<std::string()>& doing) {
+void GroupCommunicator::settle(Handle communicator, const std::function<std::string()>& doing) {
     const Instant start = now_();
     for (;;) {
         seen();
-        const CollectiveDriver::State state = driver_.state(handle(party));
+        const CollectiveDriver::State state = driver_.state(communicator);
         if (state == CollectiveDriver::State::ready) return;
         if (state == CollectiveDriver::State::failed)
-            fail(fmt::format("{}: {}", doing(), driver_.fault(handle(party))));
+            fail(fmt::format("{}: {}", doing(), driver_.fault(communicator)));
         check_plane();
         if (now_() - start > timeouts_.usual)
             fail(fmt::format("{}: the driver has not taken it after {} s", doing(),
@@ -344,13 +373,16 @@ void GroupCommunicator::abort_all() {
         if (!waited_) waited_ = waits;
     }
     known_.fill(nullptr);
-    for (Handle& handle : handles_)
-        if (handle != nullptr) {
-            try {
-                driver_.abort(std::exchange(handle, nullptr));
-            } catch (const CollectiveError&) {  // there is a better reason than this one
-            }
+    const auto end = [&](Handle& handle) {
+        if (handle == nullptr) return;
+        try {
+            driver_.abort(std::exchange(handle, nullptr));
+        } catch (const CollectiveError&) {  // there is a better reason than this one
         }
+    };
+    for (Handle& handle : handles_)
+        end(handle);
+    end(all_);
     pending_.clear();
 }
 

@@ -45,6 +45,15 @@ std::string GroupCommunicator::held() const {
     return late ? told(asking->what, held_for_) : "";
 }
 
+// While a call is under way, streams may wait for it, and it has a time of its own.
+std::optional<std::string> GroupCommunicator::device_stands_still() {
+    if (issued_ == nullptr) return std::nullopt;
+    const auto at = issued_->stands_still(now_(), held_for_, pending_.longest() != nullptr);
+    if (!at) return std::nullopt;
+    return fmt::format("{}: the device has not come past it for {} s", *at,
+                       static_cast<double>(held_for_.count()) / 1e3);
+}
+
 // The lock is not to be had while the driver is asked for a call. One that holds the thread for
 // longer than it may is told to the others at once, and this rank's communicators are left to
 // whoever ends the process: a driver that answers one thread no more may hold this one too.

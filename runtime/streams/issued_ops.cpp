@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,22 +24,24 @@ void IssuedOps::use(StreamDriver* driver) {
     driver_ = driver;
     begun_.clear();
     streams_.clear();
+    moved_ = true;
 }
 
 void IssuedOps::begin(const BoundOp& bound, std::int64_t step) {
     const std::lock_guard lock(mutex_);
     if (begun_.empty()) ask({bound.op, nullptr, step, std::chrono::steady_clock::now()});
-    begun_.push_back(recorder_.begin_issue(bound, step, time_of_issue()));
+    begun_.push_back({recorder_.begin_issue(bound, step, time_of_issue()), bound.op, step});
 }
 
 void IssuedOps::issued(Stream stream, Event mark) {
     const std::lock_guard lock(mutex_);
     OfStream& given = streams_[stream.handle];
     const std::int64_t at = begun_.empty() ? 0 : time_of_issue();
-    for (const std::uint64_t number : begun_) {
-        recorder_.issued(number, at);
-        given.ops.push_back(number);
+    for (const Issued& op : begun_) {
+        recorder_.issued(op.number, at);
+        given.ops.push_back(op);
     }
+    moved_ = true;
     given.unmarked += begun_.size();
     begun_.clear();
     if (mark.handle != nullptr) add_mark(given, mark);
@@ -67,13 +70,10 @@ void IssuedOps::ask_again() {
 std::optional<IssuedOps::Asking> IssuedOps::asking() const {
     const std::lock_guard lock(asked_mutex_);
     if (!asked_) return std::nullopt;
-    const plan::Op* const op = asked_->op;
-    return Asking{
-        op != nullptr
-            ? fmt::format("{} of {} on rank {} in step {}", plan::name(op->kind()), op->label,
-                          recorder_.rank(), asked_->step)
-            : fmt::format("{} of step {} on rank {}", asked_->what, asked_->step, recorder_.rank()),
-        asked_->since};
+    return Asking{asked_->op != nullptr ? told({0, asked_->op, asked_->step})
+                                        : fmt::format("{} of step {} on rank {}", asked_->what,
+                                                      asked_->step, recorder_.rank()),
+                  asked_->since};
 }
 
 void IssuedOps::marked(Stream stream, Event mark) {
@@ -84,15 +84,52 @@ void IssuedOps::marked(Stream stream, Event mark) {
 void IssuedOps::add_mark(OfStream& stream, Event mark) {
     stream.marks.push_back({mark, stream.unmarked});
     stream.unmarked = 0;
+    moved_ = true;
 }
 
 void IssuedOps::end_through_first_mark(OfStream& stream) {
     const std::int64_t at = time_of_issue();
     for (std::size_t op = 0; op < stream.marks.front().ops; ++op) {
-        recorder_.end(stream.ops.front(), at);
+        recorder_.end(stream.ops.front().number, at);
         stream.ops.pop_front();
     }
     stream.marks.pop_front();
+    moved_ = true;
+}
+
+void IssuedOps::end_what_has_passed(OfStream& stream) {
+    while (!stream.marks.empty() && driver_->passed(stream.marks.front().event))
+        end_through_first_mark(stream);
+}
+
+std::string IssuedOps::told(const Issued& op) const {
+    return fmt::format("{} of {} on rank {} in step {}", plan::name(op.op->kind()), op.op->label,
+                       recorder_.rank(), op.step);
+}
+
+// What an op waits for was issued before it, so that the first of all waits for none of the others.
+// Between it and its mark there may be more.
+std::optional<std::string> IssuedOps::stands_still(std::chrono::steady_clock::time_point now,
+                                                   std::chrono::milliseconds allowed,
+                                                   bool excused) {
+    const std::lock_guard lock(mutex_);
+    if (frozen_ || driver_ == nullptr) return std::nullopt;
+    if (std::exchange(moved_, false) || excused) still_since_ = now;
+    if (now - still_since_ <= allowed / 2 || now - looked_ < kLooksEvery) return std::nullopt;
+    looked_ = now;
+    const OfStream* first = nullptr;
+    for (auto& [handle, stream] : streams_) {
+        end_what_has_passed(stream);
+        if (stream.marks.empty() || stream.marks.front().ops == 0) continue;
+        if (first == nullptr || stream.ops.front().number < first->ops.front().number)
+            first = &stream;
+    }
+    if (std::exchange(moved_, false) || first == nullptr) still_since_ = now;
+    if (now - still_since_ <= allowed) return std::nullopt;
+    const std::size_t among = first->marks.front().ops;
+    const std::string begins = told(first->ops.front());
+    return among == 1 ? begins
+                      : fmt::format("{} or one of the {} ops behind it", begins, among - 1);
 }
 
 void IssuedOps::passed(Event mark) {
@@ -114,8 +151,7 @@ void IssuedOps::freeze() {
     frozen_ = true;
     try {
         for (auto& [handle, stream] : streams_)
-            while (!stream.marks.empty() && driver_->passed(stream.marks.front().event))
-                end_through_first_mark(stream);
+            end_what_has_passed(stream);
     } catch (const std::exception&) {  // a device that has failed says nothing more
     }
 }

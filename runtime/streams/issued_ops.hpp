@@ -1,7 +1,7 @@
 // What a rank has put into the streams of its device, for its flight record, and what it is asking
-// of the driver, for its watch. Ops are recorded as they are issued, and end where a mark behind
-// them is seen to have been passed. Marks are those that stand in the streams anyway: none is
-// added, and none is asked for while a step goes well.
+// of the driver and where its streams stand still, for its watch. Ops are recorded as they are
+// issued, and end where a mark behind them is seen to have been passed. Marks are those that stand
+// in the streams anyway: none is added, and none is asked for while a step goes well.
 #pragma once
 
 #include <chrono>
@@ -48,6 +48,14 @@ class IssuedOps {
     // From any thread; none: it is not asked for anything.
     std::optional<Asking> asking() const;
 
+    // What the device has been at for longer than it may: of the op that was issued first, of those
+    // that have not been seen to end. Nothing while ops are issued, marks passed, or `excused`: the
+    // streams wait for what has a time of its own. Marks are asked for from half of that time on,
+    // and at most so often. From any thread.
+    static constexpr std::chrono::milliseconds kLooksEvery{50};
+    std::optional<std::string> stands_still(std::chrono::steady_clock::time_point now,
+                                            std::chrono::milliseconds allowed, bool excused);
+
     // Looks at the marks for the last time: where calls are aborted, what waits for them goes on,
     // and says nothing any more. From any thread.
     void freeze();
@@ -59,27 +67,37 @@ class IssuedOps {
         std::int64_t step = 0;
         std::chrono::steady_clock::time_point since;
     };
+    struct Issued {
+        std::uint64_t number = 0;  // the recorder's: in the order of issue
+        const plan::Op* op = nullptr;
+        std::int64_t step = 0;
+    };
     struct Mark {
         Event event;
         std::size_t ops = 0;  // of the stream since the mark before
     };
     struct OfStream {
-        std::deque<std::uint64_t> ops;  // numbers of those that have not been seen to end
-        std::deque<Mark> marks;         // behind them
-        std::size_t unmarked = 0;       // of the last ops
+        std::deque<Issued> ops;    // that have not been seen to end
+        std::deque<Mark> marks;    // behind them
+        std::size_t unmarked = 0;  // of the last ops
     };
     void ask(const Asked& asked);
     void add_mark(OfStream& stream, Event mark);
     void end_through_first_mark(OfStream& stream);
+    void end_what_has_passed(OfStream& stream);
+    std::string told(const Issued& op) const;
 
     FlightRecorder& recorder_;
     mutable std::mutex asked_mutex_;
     std::optional<Asked> asked_;
-    std::mutex mutex_;  // guards what follows; while it is held, only freeze() asks the driver
+    // Guards what follows; while it is held, only freeze() and stands_still() ask the driver.
+    std::mutex mutex_;
     StreamDriver* driver_ = nullptr;
-    std::vector<std::uint64_t> begun_;
+    std::vector<Issued> begun_;
     std::map<void*, OfStream> streams_;
     bool frozen_ = false;
+    bool moved_ = true;  // since it was last asked whether the device stands still
+    std::chrono::steady_clock::time_point still_since_, looked_;
 };
 
 }  // namespace orrery::runtime

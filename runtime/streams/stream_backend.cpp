@@ -61,6 +61,7 @@ class StreamSeat final : public RankSeat {
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const std::string& offload_path) override {
+        communicator_.connect(program.communicators);
         communicator_.forget_memory();
         issued_.use(nullptr);
         driver_.reset();

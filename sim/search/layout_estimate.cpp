@@ -7,8 +7,10 @@
 
 #include "plan/assemble/bind_steps.hpp"
 #include "plan/passes/program_builder.hpp"
+#include "sim/communicators.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/machine.hpp"
+#include "sim/search/asked_communicators.hpp"
 #include "sim/stack_prior.hpp"
 
 namespace orrery::sim {
@@ -153,12 +155,10 @@ class Estimate {
     LayoutEstimate memory() {
         LayoutEstimate estimate;
         const NodeCosts* fullest = nullptr;
-        std::vector<double> of_process;  // by kind of node
-        for (const NodeCosts& of : nodes_)
-            of_process.push_back(process_bytes(of.profile));
+        const std::vector<plan::Communicators> asked = communicators_asked_for();
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const NodeCosts& of = nodes_[node_of_[rank]];
-            const double peak = live_of(rank) + of_process[node_of_[rank]];
+            const double peak = live_of(rank) + process_bytes(of.profile, asked[rank]);
             const double capacity = of.profile.hardware.capacity_bytes.value;
             if (fullest != nullptr &&
                 peak * estimate.capacity_bytes <= estimate.peak_bytes * capacity)
@@ -521,17 +521,35 @@ class Estimate {
             smallest = smallest == 0 ? kind.slot : std::min(smallest, kind.slot);
             of_chunk_.push_back(kind.in_flight);
         }
-        const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
-        if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
+        if (performs_the_plan(framework_) && largest > smallest && !folds_back(rank))
+            lost = smallest;
         of_rank_ = {states + fixed + fixed_base, beside, at_end, lost};
     }
 
+    // By rank; of stacks that make others none are named.
+    std::vector<plan::Communicators> communicators_asked_for() const {
+        std::vector<plan::Communicators> asked = skeleton_.transfers();
+        if (!performs_the_plan(framework_)) return asked;
+        for (std::size_t rank = 0; rank < asked.size(); ++rank)
+            for (const std::int32_t stage : skeleton_.stages(rank))
+                asked[rank].groups |= kind_of(stage).costs->groups;
+        settle_communicators(scenario_, mesh_of(layout_), folds_back(0), asked);
+        return asked;
+    }
+
+    bool folds_back(std::size_t rank) const {
+        const auto& stages = skeleton_.stages(rank);
+        return stages.front() == 0 && stages.back() + 1 == layout_.stages();
+    }
+
     // Of a rank's process, besides.
-    double process_bytes(const Profile& profile) const {
-        const plan::Mesh mesh = mesh_of(layout_);
+    double process_bytes(const Profile& profile, const plan::Communicators& asked) const {
+        plan::Mesh mesh = mesh_of(layout_);
+        if (!scenario_.model.has_experts()) mesh.expert = 0;
         if (!profile.process)
             return 1e6 * (framework_.context_mb +
-                          static_cast<double>(communicators(mesh)) * framework_.communicator_mb);
+                          static_cast<double>(communicators(framework_, mesh, asked)) *
+                              framework_.communicator_mb);
         return profile.process->shared_bytes.value /
                    static_cast<double>(std::min(scenario_.cluster.devices_per_node, mesh.ranks())) +
                profile.process->rank_bytes.value;

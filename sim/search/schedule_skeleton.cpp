@@ -106,6 +106,13 @@ ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape
         rank_of_.push_back(schedule.placement.rank_of(stage));
         stages_[static_cast<std::size_t>(rank_of_.back())].push_back(stage);
     }
+    transfers_.resize(stages_.size());
+    for (std::size_t stage = 1; stage < rank_of_.size(); ++stage) {
+        const std::int32_t from = rank_of_[stage - 1], to = rank_of_[stage];
+        if (from == to) continue;
+        add_transfer(transfers_[static_cast<std::size_t>(from)], from, to, shape.pipeline);
+        add_transfer(transfers_[static_cast<std::size_t>(to)], to, from, shape.pipeline);
+    }
     counts_.resize(rank_of_.size());
     for (const auto& row : schedule.grid) {
         for (const Action& action : row)

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/ir/communicators.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "sim/search/blocking_walk.hpp"
 #include "sim/search/schedule_pace.hpp"
@@ -63,6 +64,8 @@ class ScheduleSkeleton {
                 const std::vector<InFlight>& bytes) const;
     const std::vector<std::int32_t>& stages(std::size_t rank) const { return stages_[rank]; }
     std::size_t ranks() const { return stages_.size(); }
+    // By rank, between neighbouring stages.
+    const std::vector<plan::Communicators>& transfers() const { return transfers_; }
 
   private:
     struct Node {
@@ -116,6 +119,7 @@ class ScheduleSkeleton {
     std::int64_t micro_batches_ = 0, more_than_fewer_ = 1;
     std::vector<std::vector<std::int32_t>> stages_;                 // by rank
     std::vector<std::int32_t> rank_of_;                             // by stage
+    std::vector<plan::Communicators> transfers_;                    // by rank
     std::vector<std::array<std::int32_t, kPassesOfStage>> counts_;  // of passes, by stage
     // By rank, the stage whose input's gradient is made last; −1: that is not its last pass.
     std::vector<std::int32_t> ends_with_;

@@ -176,6 +176,7 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
     costs.host_states = of(&Sample::host_states);
     costs.host_shared_states = of(&Sample::host_shared_states);
     costs.host_in_flight = of(&Sample::host_in_flight);
+    costs.groups = at.groups;
     return costs;
 }
 
@@ -238,6 +239,7 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks) 
     };
     const StageCosts &first = stage(StagePlace::first), &last = stage(StagePlace::last);
     StageCosts shared = stage(StagePlace::middle);
+    shared.groups |= first.groups | last.groups;
     const auto divide = [&](ByLayers& all, const ByLayers& one, const ByLayers& other) {
         all.base += (one.base + other.base - 2 * all.base) / (ranks * chunks);
     };

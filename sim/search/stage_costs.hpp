@@ -70,6 +70,7 @@ struct StageCosts {
     ByLayers at_end;
     // Bytes off the device: states as above, and of a micro-batch from forward to backward.
     ByLayers host_states, host_shared_states, host_in_flight;
+    plan::GroupSet groups;  // that its ops name
 };
 
 struct UnitCosts {

@@ -182,6 +182,7 @@ class ByteSampler {
         states();
         in_flight();
         running();
+        sample_.groups = plan::groups_named(plan_, program_);
         return sample_;
     }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/ir/communicators.hpp"
 #include "plan/ir/plan.hpp"
 #include "sim/machine.hpp"
 
@@ -30,6 +31,7 @@ struct SampledBytes {
     double whole_states = 0, shared_states = 0, shared_expert_states = 0, fixed = 0, at_end = 0;
     double until_backward = 0, until_weights = 0, between_halves = 0;
     double host_states = 0, host_shared_states = 0, host_in_flight = 0;
+    plan::GroupSet groups;  // that its ops name
 };
 SampledBytes sampled_bytes(const plan::Plan& plan, const plan::Program& program);
 

@@ -1,6 +1,7 @@
 #include "tests/parity/host_streams.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -207,9 +208,10 @@ void HostCommunicator::do_broadcast(plan::GroupKind group, plan::DType dtype, vo
     inner_.broadcast(group, dtype, data, elements, root);
 }
 
-void HostCommunicator::do_exchange(std::span<const runtime::Transfer> transfers) {
+void HostCommunicator::do_exchange(std::span<const runtime::Transfer> transfers,
+                                   plan::GroupKind group) {
     call("exchange");
-    inner_.exchange(transfers);
+    inner_.exchange(transfers, group);
 }
 
 void HostCommunicator::do_barrier(plan::GroupKind group) {
@@ -217,11 +219,17 @@ void HostCommunicator::do_barrier(plan::GroupKind group) {
     inner_.barrier(group);
 }
 
+// Of the id of all, the split (0: none) and the part.
+using PlaceId = std::array<std::int64_t, 3>;
+
 // A world whose ranks are the members.
 struct HostCollectives::Member {
-    Member(std::shared_ptr<runtime::MeetingPlace> at, const plan::Mesh& mesh, plan::Rank rank)
-        : place(std::move(at)), communicator(mesh, rank, *place) {}
+    Member(const PlaceId& at, std::shared_ptr<runtime::MeetingPlace> there, const plan::Mesh& mesh,
+           plan::Rank rank)
+        : id(at), place(std::move(there)), communicator(mesh, rank, *place) {}
 
+    PlaceId id;
+    std::int64_t splits = 0;
     std::shared_ptr<runtime::MeetingPlace> place;
     runtime::ThreadCommunicator communicator;
 };
@@ -229,7 +237,7 @@ struct HostCollectives::Member {
 namespace {
 
 std::mutex places_mutex;
-std::map<std::int64_t, std::weak_ptr<runtime::MeetingPlace>> places;  // by id
+std::map<PlaceId, std::weak_ptr<runtime::MeetingPlace>> places;
 
 plan::Mesh mesh_of(std::int64_t members) {
     plan::Mesh mesh;
@@ -237,7 +245,7 @@ plan::Mesh mesh_of(std::int64_t members) {
     return mesh;
 }
 
-std::shared_ptr<runtime::MeetingPlace> place_of(std::int64_t id, std::int64_t members) {
+std::shared_ptr<runtime::MeetingPlace> place_of(const PlaceId& id, std::int64_t members) {
     const std::lock_guard lock(places_mutex);
     auto& known = places[id];
     auto place = known.lock();
@@ -259,13 +267,23 @@ std::vector<std::byte> HostCollectives::unique_id() {
     return {bytes.begin(), bytes.end()};
 }
 
-HostCollectives::Communicator HostCollectives::begin(std::span<const std::byte> id,
-                                                     std::int64_t member, std::int64_t members,
-                                                     const runtime::BlockBounds& /*blocks*/) {
-    std::int64_t number = 0;
-    std::memcpy(&number, id.data(), sizeof number);
+HostCollectives::Communicator HostCollectives::begin(std::span<const std::byte> ids,
+                                                     std::int64_t member, std::int64_t members) {
+    PlaceId id{};
+    std::memcpy(id.data(), ids.data(), sizeof id[0]);
     members_.push_back(
-        std::make_shared<Member>(place_of(number, members), mesh_of(members), member));
+        std::make_shared<Member>(id, place_of(id, members), mesh_of(members), member));
+    return members_.back().get();
+}
+
+HostCollectives::Communicator HostCollectives::split(Communicator all,
+                                                     const std::optional<Part>& part,
+                                                     const runtime::BlockBounds& /*blocks*/) {
+    const std::int64_t number = ++of(all).splits;
+    if (!part) return nullptr;
+    const PlaceId id = {of(all).id[0], number, part->number};
+    members_.push_back(std::make_shared<Member>(id, place_of(id, part->members),
+                                                mesh_of(part->members), part->member));
     return members_.back().get();
 }
 

@@ -92,7 +92,7 @@ class HostCommunicator final : public runtime::StreamCommunicator {
                        std::int64_t total) override;
     void do_broadcast(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
                       std::int64_t root) override;
-    void do_exchange(std::span<const runtime::Transfer> transfers) override;
+    void do_exchange(std::span<const runtime::Transfer> transfers, plan::GroupKind group) override;
     void do_barrier(plan::GroupKind group) override;
     void call(const char* name);
 
@@ -102,11 +102,14 @@ class HostCommunicator final : public runtime::StreamCommunicator {
 };
 
 // A library of collectives over the threads of this process: each communicator is a world of its
-// own, which its members find by the id.
+// own, which its members find by the id that they share, the split and their part.
 class HostCollectives : public runtime::CollectiveDriver {
   public:
+    std::int64_t namers(std::int64_t) const override { return 1; }
     std::vector<std::byte> unique_id() override;
-    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
+    Communicator begin(std::span<const std::byte> ids, std::int64_t member,
+                       std::int64_t members) override;
+    Communicator split(Communicator all, const std::optional<Part>& part,
                        const runtime::BlockBounds& blocks) override;
     State state(Communicator) override { return State::ready; }
     std::string fault(Communicator) override { return ""; }

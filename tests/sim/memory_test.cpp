@@ -63,7 +63,8 @@ TEST(Memory, OfSpreadExpertsIsSharedOutWithinPartsOfTheDataRanks) {
         const double same = 2.0 * static_cast<double>(group) / 8;
         const double expected = 12 * (others / static_cast<double>(group) + own / same);
         EXPECT_NEAR(held / expected, 1, 0.001) << group;
-        // tensor, world, expert; parts and their replicas, of experts where there is more than one.
+        // As process groups: tensor, world, expert; parts and their replicas, of experts where
+        // there is more than one.
         EXPECT_EQ(communicators(plan.mesh), group == 16 ? 5 : group == 8 ? 7 : 6) << group;
     }
 }

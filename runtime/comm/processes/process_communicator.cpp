@@ -196,7 +196,8 @@ void ProcessCommunicator::do_broadcast(plan::GroupKind group, plan::DType dtype,
         });
 }
 
-void ProcessCommunicator::do_exchange(std::span<const Transfer> transfers) {
+void ProcessCommunicator::do_exchange(std::span<const Transfer> transfers,
+                                      plan::GroupKind /*group*/) {
     Call call;
     call.operation = Operation::exchange;
     call.elements = static_cast<std::int64_t>(transfers.size());

@@ -117,7 +117,8 @@ void ThreadCommunicator::do_broadcast(plan::GroupKind group, plan::DType dtype, 
     leave(call, met);
 }
 
-void ThreadCommunicator::do_exchange(std::span<const Transfer> transfers) {
+void ThreadCommunicator::do_exchange(std::span<const Transfer> transfers,
+                                     plan::GroupKind /*group*/) {
     Call call;
     call.operation = Operation::exchange;
     call.elements = static_cast<std::int64_t>(transfers.size());

@@ -42,7 +42,7 @@ class ThreadCommunicator final : public Communicator {
                        std::int64_t total) override;
     void do_broadcast(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
                       std::int64_t root) override;
-    void do_exchange(std::span<const Transfer> transfers) override;
+    void do_exchange(std::span<const Transfer> transfers, plan::GroupKind group) override;
     void do_barrier(plan::GroupKind group) override;
 
     // `bytes` at `source` are what the other members read.

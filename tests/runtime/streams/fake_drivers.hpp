@@ -20,12 +20,14 @@
 namespace orrery::runtime {
 
 struct FakeCommunicator {
-    std::string id;  // "r2.0": the first that rank 2 has named
+    std::string id;  // "r2.0": of all, named by the first id of rank 2; "r2.0/1/4": of its second
+                     // split, part 4
     std::int64_t member = 0, members = 0;
     BlockBounds blocks{};
     std::vector<std::string> calls;      // collectives, in order
     std::vector<std::string> transfers;  // "send 64 to 1"
     bool ended = false, aborted = false;
+    int splits = 0;  // of one of all
 };
 
 struct FakeRegistration {
@@ -37,7 +39,10 @@ class FakeCollectives final : public CollectiveDriver {
   public:
     explicit FakeCollectives(std::int64_t rank) : rank_(rank) {}
 
-    std::list<FakeCommunicator> communicators;  // in the order in which they were begun
+    std::list<FakeCommunicator> worlds;         // of all, which take no calls
+    std::list<FakeCommunicator> communicators;  // in the order in which they were split off
+    std::vector<std::string> made;              // "begin 0 of 4", "split 1 of 2", "split none"
+    std::int64_t ranks_of_namer = 128;
     std::list<FakeRegistration> registrations;
     bool has_windows = true;  // takes memory that is symmetric
     std::vector<std::string> copies;
@@ -58,13 +63,36 @@ class FakeCollectives final : public CollectiveDriver {
         const auto bytes = std::as_bytes(std::span(text));
         return {bytes.begin(), bytes.end()};
     }
-    Communicator begin(std::span<const std::byte> id, std::int64_t member, std::int64_t members,
-                       const BlockBounds& blocks) override {
-        ORRERY_CHECK(id.size() == 16, "an id of another size than was made");
-        std::string text(reinterpret_cast<const char*>(id.data()), id.size());
-        text.resize(text.find(' '));
+    std::int64_t namers(std::int64_t members) const override {
+        return (members + ranks_of_namer - 1) / ranks_of_namer;
+    }
+    Communicator begin(std::span<const std::byte> ids, std::int64_t member,
+                       std::int64_t members) override {
+        ORRERY_CHECK(static_cast<std::int64_t>(ids.size()) == 16 * namers(members),
+                     "an id of each namer");
+        std::string text(reinterpret_cast<const char*>(ids.data()), ids.size());
+        std::erase(text, ' ');
+        made.push_back(fmt::format("begin {} of {}", member, members));
         hold("begin");
-        communicators.push_back({text, member, members, blocks, {}, {}});
+        worlds.push_back({text, member, members, {}, {}, {}});
+        return &worlds.back();
+    }
+    Communicator split(Communicator all, const std::optional<Part>& part,
+                       const BlockBounds& blocks) override {
+        FakeCommunicator& world = of(all);
+        ORRERY_CHECK(&world == &worlds.back() && !world.ended && !world.aborted,
+                     "one of all is split");
+        made.push_back(part ? fmt::format("split {} of {}", part->member, part->members)
+                            : "split none");
+        hold("split");
+        const int number = world.splits++;
+        if (!part) return nullptr;
+        communicators.push_back({fmt::format("{}/{}/{}", world.id, number, part->number),
+                                 part->member,
+                                 part->members,
+                                 blocks,
+                                 {},
+                                 {}});
         return &communicators.back();
     }
     State state(Communicator communicator) override {

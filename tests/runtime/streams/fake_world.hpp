@@ -27,6 +27,19 @@ inline plan::Mesh mesh_of(std::int64_t tensor, std::int64_t data, std::int64_t p
     return mesh;
 }
 
+// Every communicator that a plan of the mesh could ask for, of all pairs round the pipeline's ring.
+inline std::vector<plan::Communicators> all_communicators(const plan::Mesh& mesh) {
+    std::vector<plan::Communicators> all(static_cast<std::size_t>(mesh.pipeline));
+    for (std::int64_t p = 0; p < mesh.pipeline; ++p) {
+        plan::Communicators& of = all[static_cast<std::size_t>(p)];
+        for (std::size_t kind = 0; kind < plan::kGroupKinds; ++kind)
+            of.groups[kind] =
+                mesh.group(static_cast<plan::GroupKind>(kind), mesh.rank({0, 0, 0, p})).size() > 1;
+        of.after = of.before = mesh.pipeline > 2;
+    }
+    return all;
+}
+
 struct FakeRank {
     explicit FakeRank(plan::Rank rank) : collectives(rank) {}
     FakeCollectives collectives;
@@ -35,11 +48,12 @@ struct FakeRank {
 
 class FakeWorld {
   public:
-    explicit FakeWorld(const plan::Mesh& mesh) : mesh_(mesh) {
+    explicit FakeWorld(const plan::Mesh& mesh) : asked(all_communicators(mesh)), mesh_(mesh) {
         for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
             fakes.push_back(std::make_unique<FakeRank>(rank));
     }
 
+    std::vector<plan::Communicators> asked;        // that are made
     std::vector<std::unique_ptr<FakeRank>> fakes;  // by rank
     CallTimeouts timeouts;
     CommunicatorOptions options;
@@ -59,6 +73,7 @@ class FakeWorld {
                         GroupCommunicator communicator(mesh_, rank, fakes[r]->collectives,
                                                        fakes[r]->streams, *planes[r], timeouts, now,
                                                        {}, options);
+                        communicator.connect(asked);
                         communicator.issue_on(fakes[r]->streams.create_stream(StreamUse::compute));
                         body(rank, communicator);
                     }
@@ -77,6 +92,8 @@ class FakeWorld {
             EXPECT_EQ(message, "");
         for (const auto& fake : fakes) {
             EXPECT_EQ(fake->collectives.depth, 0);
+            for (const FakeCommunicator& world : fake->collectives.worlds)
+                EXPECT_TRUE(world.ended && !world.aborted && world.calls.empty());
             for (const FakeCommunicator& communicator : fake->collectives.communicators) {
                 EXPECT_TRUE(communicator.ended);
                 EXPECT_FALSE(communicator.aborted);

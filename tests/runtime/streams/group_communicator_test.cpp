@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -56,9 +57,17 @@ void issue(const BoundOp& bound, Communicator& communicator) {
         for (const BoundTransfer& each : bound.transfers)
             transfers.push_back({each.peer, each.sends ? Direction::send : Direction::receive,
                                  &nowhere, each.bytes, each.tag});
-        communicator.exchange(transfers);
+        communicator.exchange(transfers, op.group);
     } else if (communicator.members(op.group).size() == 1) {
         return;
+    } else if (op.kind() == plan::OpKind::shift) {
+        const auto members = communicator.members(op.group);
+        const std::size_t own = static_cast<std::size_t>(communicator.index_in(op.group)),
+                          count = members.size();
+        const Transfer both[] = {
+            {members[(own + 1) % count], Direction::send, &nowhere, elements, 0},
+            {members[(own + count - 1) % count], Direction::receive, &elsewhere, elements, 0}};
+        communicator.exchange(both, op.group);
     } else if (op.kind() == plan::OpKind::all_reduce) {
         communicator.all_reduce(op.group, dtype, &nowhere, elements);
     } else if (op.kind() == plan::OpKind::all_gather) {
@@ -74,6 +83,7 @@ TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
         SCOPED_TRACE(layout.name);
         const Planned of = planned(layout);
         FakeWorld world(of.plan.mesh);
+        world.asked = plan::communicators_of(of.plan);
         world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
             const BoundProgram program = bind_program(of.plan, of.plan.program_of(rank), rank);
             for (const BoundOp& bound : program.ops)
@@ -81,11 +91,18 @@ TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
             communicator.check();
         });
         expect_members_agree(world);
-        for (const auto& fake : world.fakes)
-            for (const FakeCommunicator& communicator : fake->collectives.communicators) {
+        for (Rank rank = 0; rank < of.plan.mesh.ranks(); ++rank) {
+            const auto stage = static_cast<std::size_t>(of.plan.mesh.coordinates(rank).pipeline);
+            const auto& made =
+                world.fakes[static_cast<std::size_t>(rank)]->collectives.communicators;
+            EXPECT_EQ(static_cast<std::int64_t>(made.size()), world.asked[stage].count());
+            for (const FakeCommunicator& communicator : made) {
+                EXPECT_FALSE(communicator.calls.empty() && communicator.transfers.empty())
+                    << communicator.id << " is made for nothing";
                 calls += static_cast<std::int64_t>(communicator.calls.size());
                 transfers += static_cast<std::int64_t>(communicator.transfers.size());
             }
+        }
     }
     EXPECT_GT(calls, 1000);
     EXPECT_GT(transfers, 1000);
@@ -112,55 +129,119 @@ TEST(GroupCommunicator, MessagesOfTwoRanksHaveOneOrderOnBothSides) {
     }
 }
 
+using Places = std::vector<std::pair<std::int64_t, std::int64_t>>;  // place, of so many
+
+Places places_in(const std::list<FakeCommunicator>& communicators) {
+    Places places;
+    for (const FakeCommunicator& each : communicators)
+        places.emplace_back(each.member, each.members);
+    return places;
+}
+
 // Tensor 2, data 2, pipeline 2 on 8 ranks: tensor, data, pipeline, embedding, model, world and
 // shard have members; context, expert and replica are each rank alone.
-TEST(GroupCommunicator, OneCommunicatorForEachGroupNamedByItsFirstRank) {
+TEST(GroupCommunicator, GroupsAreSplitOneKindAfterAnotherFromTheOneOfAllRanks) {
     const plan::Mesh mesh = mesh_of(2, 2, 2);
     FakeWorld world(mesh);
     world.expect_well([](Rank, GroupCommunicator&) {});
     for (Rank rank = 0; rank < 8; ++rank) {
-        std::vector<std::pair<std::int64_t, std::int64_t>> expected, made;
-        std::vector<Rank> first;
+        Places expected;
+        std::vector<std::string> ids;
         for (std::size_t kind = 0; kind < plan::kGroupKinds; ++kind) {
             const auto ranks = mesh.group(static_cast<GroupKind>(kind), rank);
             if (ranks.size() < 2) continue;
+            ids.push_back("r0.0/" + std::to_string(ids.size()) + "/" +
+                          std::to_string(ranks.front()));
             expected.emplace_back(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin(),
                                   ranks.size());
-            first.push_back(ranks.front());
         }
         EXPECT_EQ(expected.size(), 7U);
-        std::vector<Rank> namers;
-        for (const FakeCommunicator& each :
-             world.fakes[static_cast<std::size_t>(rank)]->collectives.communicators) {
-            made.emplace_back(each.member, each.members);
-            namers.push_back(std::stoll(each.id.substr(1)));
-        }
-        EXPECT_EQ(made, expected);
-        EXPECT_EQ(namers, first);
+        const FakeCollectives& fake = world.fakes[static_cast<std::size_t>(rank)]->collectives;
+        EXPECT_EQ(places_in(fake.communicators), expected);
+        std::vector<std::string> made;
+        for (const FakeCommunicator& each : fake.communicators)
+            made.push_back(each.id);
+        EXPECT_EQ(made, ids);
+        EXPECT_EQ(places_in(fake.worlds), (Places{{rank, 8}}));
     }
     expect_members_agree(world);
 }
 
-// After those of groups. Rank r names the one that it has with rank r + 1, the last rank the one
-// that it has with the first.
+// After those of groups: a rank is the first of the pair that it has with the next one round the
+// ring, and the second of the other.
 TEST(GroupCommunicator, OneCommunicatorForEachPairOfNeighboursInAPipeline) {
     for (const std::int64_t ranks : {3, 4, 5}) {
         FakeWorld world(mesh_of(1, 1, ranks));
         world.expect_well([](Rank, GroupCommunicator&) {});
         expect_members_agree(world);
         for (Rank rank = 0; rank < ranks; ++rank) {
-            std::set<std::pair<Rank, std::int64_t>> pairs;  // who has named it, and place in it
+            std::set<std::pair<Rank, std::int64_t>> pairs;  // the first one, and place in it
             const auto& made =
                 world.fakes[static_cast<std::size_t>(rank)]->collectives.communicators;
             for (auto each = std::prev(made.end(), 2); each != made.end(); ++each) {
                 EXPECT_EQ(each->members, 2);
-                pairs.emplace(std::stoll(each->id.substr(1)), each->member);
+                pairs.emplace(std::stoll(each->id.substr(each->id.rfind('/') + 1)), each->member);
             }
             const std::set<std::pair<Rank, std::int64_t>> expected = {
                 {rank, 0}, {(rank + ranks - 1) % ranks, 1}};
             EXPECT_EQ(pairs, expected) << rank << " of " << ranks;
         }
     }
+}
+
+// Of three stages the last alone sums over tensor ranks, and nobody sends round the ring's end:
+// the other ranks are there when these are split off, and have none of them.
+TEST(GroupCommunicator, NoOthersThanTheyAreAskedForAreMade) {
+    FakeWorld world(mesh_of(2, 1, 3));
+    std::vector<plan::Communicators> asked(3);
+    asked[2].groups.set(static_cast<std::size_t>(GroupKind::tensor));
+    asked[0].after = asked[1].before = asked[1].after = asked[2].before = true;
+    world.asked = asked;
+    world.expect_well([](Rank, GroupCommunicator&) {});
+    expect_members_agree(world);
+    for (Rank rank = 0; rank < 6; ++rank) {
+        const auto stage = static_cast<std::size_t>(rank / 2);
+        const FakeCollectives& fake = world.fakes[static_cast<std::size_t>(rank)]->collectives;
+        EXPECT_EQ(static_cast<std::int64_t>(fake.communicators.size()), asked[stage].count());
+        const std::string own = std::to_string(rank % 2);
+        const std::vector<std::vector<std::string>> made = {
+            {"split none", "split 0 of 2", "split none"},
+            {"split none", "split 1 of 2", "split 0 of 2"},
+            {"split " + own + " of 2", "split none", "split 1 of 2"}};
+        std::vector<std::string> expected = {"begin " + std::to_string(rank) + " of 6"};
+        expected.insert(expected.end(), made[stage].begin(), made[stage].end());
+        EXPECT_EQ(fake.made, expected);
+    }
+}
+
+// Of another plan of the same ranks: what is there already is not made again.
+TEST(GroupCommunicator, WhatALaterPlanAsksForBesidesIsMadeThen) {
+    FakeWorld world(mesh_of(2, 1, 1));
+    world.asked = std::vector<plan::Communicators>(1);
+    world.asked[0].groups.set(static_cast<std::size_t>(GroupKind::tensor));
+    world.expect_well([&](Rank, GroupCommunicator& communicator) {
+        communicator.connect(world.asked);
+        std::vector<plan::Communicators> more = world.asked;
+        more[0].groups.set(static_cast<std::size_t>(GroupKind::world));
+        communicator.connect(more);
+        communicator.connect(world.asked);
+        communicator.barrier(GroupKind::tensor);
+        communicator.barrier(GroupKind::world);
+    });
+    expect_members_agree(world);
+    EXPECT_EQ(
+        world.fakes[1]->collectives.made,
+        (std::vector<std::string>{"begin 1 of 2", "split 1 of 2", "begin 1 of 2", "split 1 of 2"}));
+}
+
+// Of 7 ranks in parts of at most 2 there are 4, one of which has one: 0 1, 2 3, 4 5 and 6.
+TEST(GroupCommunicator, ManyRanksAreNamedByTheFirstOfEachPartOfThem) {
+    FakeWorld world(mesh_of(1, 7, 1));
+    for (const auto& fake : world.fakes)
+        fake->collectives.ranks_of_namer = 2;
+    world.expect_well([](Rank, GroupCommunicator&) {});
+    for (const auto& fake : world.fakes)
+        EXPECT_EQ(fake->collectives.worlds.front().id, "r0.0r2.0r4.0r6.0");
 }
 
 TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
@@ -195,9 +276,10 @@ TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
                                                           "send 12 to 1", "receive 12 from 1"}));
     EXPECT_EQ(fake.copies, std::vector<std::string>{"16 bytes"}) << "alone, and not in place";
     EXPECT_EQ(fake.groups, 2);
-    // No pipeline: transfers travel in the world.
-    EXPECT_EQ(fake.communicators.back().transfers,
-              (std::vector<std::string>{"send 12 to 0", "receive 12 from 0"}));
+    // Of no other group: transfers travel in the world.
+    const FakeCommunicator& all =
+        *std::next(fake.communicators.begin(), 2);  // tensor, model, world
+    EXPECT_EQ(all.transfers, (std::vector<std::string>{"send 12 to 0", "receive 12 from 0"}));
     expect_members_agree(world);
 }
 
@@ -316,6 +398,7 @@ TEST(GroupCommunicator, StaysEndedWhateverThePlaneSays) {
         fakes.collectives.breaks_on = "all_reduce i32 1 sum";
         {
             GroupCommunicator communicator(mesh, rank, fakes.collectives, fakes.streams, silent);
+            communicator.connect(all_communicators(mesh));
             EXPECT_THROW(communicator.barrier(GroupKind::tensor), CommunicationError);
             EXPECT_THROW(communicator.barrier(GroupKind::world), CommunicationError);
             EXPECT_THROW(communicator.check(), CommunicationError);
@@ -400,9 +483,9 @@ TEST(GroupCommunicator, ACommunicatorThatIsNeverReady) {
     world.timeouts.usual = 20ms;
     const auto messages = world.run([](Rank, GroupCommunicator&) {});
     EXPECT_EQ(messages[1],
-              "rank 1 ended the run: making a communicator in its tensor group (ranks 0 1): the "
-              "driver has not taken it after 0.02 s");
-    EXPECT_TRUE(world.fakes[1]->collectives.communicators.front().aborted);
+              "rank 1 ended the run: meeting the other 1 ranks: the driver has not taken it after "
+              "0.02 s");
+    EXPECT_TRUE(world.fakes[1]->collectives.worlds.front().aborted);
 }
 
 TEST(GroupCommunicator, MarksAreUsedAgain) {

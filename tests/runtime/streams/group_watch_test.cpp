@@ -13,7 +13,7 @@
 
 #include "runtime/launch/thread_planes.hpp"
 #include "runtime/streams/group_communicator.hpp"
-#include "tests/runtime/streams/fake_drivers.hpp"
+#include "tests/runtime/streams/fake_world.hpp"
 #include "tests/runtime/streams/plane_around.hpp"
 
 namespace orrery::runtime {
@@ -75,6 +75,7 @@ class Watched : public testing::Test {
                     GroupCommunicator communicator(mesh, rank, seat.collectives, seat.streams,
                                                    plane, timeouts, std::chrono::steady_clock::now,
                                                    watching(seat));
+                    communicator.connect(all_communicators(mesh));
                     communicator.issue_on(seat.streams.create_stream(StreamUse::compute));
                     body(rank, communicator);
                 } catch (const CommunicationError& error) {
@@ -179,15 +180,18 @@ TEST_P(HeldIn, ACallOfTheDriverEndsTheProcessAndNamesItsOp) {
 INSTANTIATE_TEST_SUITE_P(Calls, HeldIn, testing::Range<std::size_t>(0, held_calls().size()));
 
 TEST_F(Watched, ADriverThatDoesNotComeBackFromMakingACommunicator) {
-    seats[1].collectives.blocks_on = "begin";
-    run([](Rank, GroupCommunicator& communicator) {
-        for (;;)
-            communicator.check();
-    });
-    EXPECT_EQ(seats[1].overdue,
-              "making a communicator in its tensor group (ranks 0 1): the driver has held it for "
-              "0.3 s");
-    EXPECT_EQ(seats[0].thrown, "rank 1 ended the run: " + seats[1].overdue);
+    for (const auto& [call, doing] :
+         {std::pair("begin", "meeting the other 1 ranks"),
+          std::pair("split", "making a communicator in its tensor group (ranks 0 1)")}) {
+        seats[1].collectives.released = false;
+        seats[1].collectives.blocks_on = call;
+        run([](Rank, GroupCommunicator& communicator) {
+            for (;;)
+                communicator.check();
+        });
+        EXPECT_EQ(seats[1].overdue, std::string(doing) + ": the driver has held it for 0.3 s");
+        EXPECT_EQ(seats[0].thrown, "rank 1 ended the run: " + seats[1].overdue);
+    }
 }
 
 // Where nothing is late and nobody has ended the run, being away is no fault.
