@@ -64,8 +64,9 @@ struct Scales {
 };
 
 // c may be of another type than a and b. The product, without what is added to it, is multiplied
-// by factor. Numbers of eight bits are multiplied as what they are with their scales. Rows of a and
-// b follow one another, or begin so many elements apart.
+// by factor; a bias is added, then the residual, and the sum is rounded once. Numbers of eight bits
+// are multiplied as what they are with their scales. Rows of a and b follow one another, or begin
+// so many elements apart.
 struct Gemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
@@ -74,7 +75,8 @@ struct Gemm {
     Buffer c;
     bool accumulate = false;
     double factor = 1;
-    Scales a_scales{}, b_scales{};            // of eight bits
+    Buffer residual{};              // [m,n] of c's type, beside accumulate false; null: none
+    Scales a_scales{}, b_scales{};  // of eight bits
     std::int64_t a_stride = 0, b_stride = 0;  // 0: they follow one another
     // A row of c depends on that row of a and on b alone; of forms whose rows these are.
     bool each_row_alone = false;

@@ -144,7 +144,7 @@ def all_right(check, expect):
     expect("files that it leaves", check.left("right"), LEFT)
     expect("at most eight", len(LEFT) <= 8, True)
     expect("predicted error", round(found["predict"]["mean_abs_error"], 9), 0.1)
-    expect("rows of the table of steps", text.count("| 100.0 ms | 110.0 ms | +10.0% |"), 9)
+    expect("rows of the table of steps", text.count("| 100.0 ms | 110.0 ms | +10.0% |"), 10)
     expect("layouts", sorted(found["layouts"]["worst_relative_difference"])[-3:],
            ["tiny-moe, experts 2", "tiny-moe, experts 2, deduplicated", "tiny-moe, one rank"])
     # 2e12 FLOPs of 2,000 tokens are 1e9 of one; 4e5 tokens/s of these are 40 % of 1,000 TFLOP/s, and with attention at

@@ -41,6 +41,7 @@ std::vector<Model> worlds() {
         {kGpt, layout("unfused", dropping({unfused, "tensor_parallel=2"}))},
         {kGpt, layout("masks", dropping({unfused, "training.dropout_masks=stored"}))},
         {kGpt, layout("added_norms", dropping({"training.norm_kernel=fused_add"}))},
+        {kGpt, layout("residuals", {"training.residual_kernel=epilogue"})},
         {kGpt, layout("epilogues", dropping({"training.activation_kernel=epilogue"}))},
         {kGpt, layout("bias_gradients", dropping({"training.bias_gradient_kernel=epilogue"}))},
         {kGpt, layout("sequence", dropping({"tensor_parallel=2", "sequence_parallel=true"}))},
