@@ -23,6 +23,7 @@ Family family_of(plan::OpKind kind) {
     switch (kind) {
         case plan::OpKind::gemm:
         case plan::OpKind::activated_gemm:
+        case plan::OpKind::residual_gemm:
         case plan::OpKind::bias_gradient_gemm:
             return Family::gemm;
         case plan::OpKind::batched_gemm:

@@ -657,6 +657,9 @@ class Inferrer {
         if (has_sign(Sign::epilogue))
             say("training.activation_kernel", "epilogue", Certainty::certain,
                 "products take the MLP's function along");
+        if (has_sign(Sign::residual_epilogue))
+            say("training.residual_kernel", "epilogue", Certainty::certain,
+                "products add the residual");
         if (has_sign(Sign::bias_epilogue))
             say("training.bias_gradient_kernel", "epilogue", Certainty::certain,
                 "products sum the gradients of biases along");

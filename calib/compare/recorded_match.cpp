@@ -41,6 +41,10 @@ MatchKey key_of(const plan::Op& op) {
         const auto& gemm = op.as<plan::ActivatedGemm>();
         return key_of_product(gemm.m, gemm.n, gemm.k);
     }
+    if (op.is<plan::ResidualGemm>()) {
+        const auto& gemm = op.as<plan::ResidualGemm>();
+        return key_of_product(gemm.m, gemm.n, gemm.k);
+    }
     if (op.is<plan::BiasGradientGemm>()) {
         const auto& gemm = op.as<plan::BiasGradientGemm>();
         return key_of_product(gemm.m, gemm.n, gemm.k);

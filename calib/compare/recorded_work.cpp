@@ -460,6 +460,7 @@ WorkKind work_kind(plan::OpKind kind) {
     switch (kind) {
         case OpKind::gemm:
         case OpKind::activated_gemm:
+        case OpKind::residual_gemm:
         case OpKind::bias_gradient_gemm:
         case OpKind::batched_gemm:
         case OpKind::grouped_gemm:

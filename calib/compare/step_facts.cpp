@@ -487,6 +487,15 @@ class Gatherer {
                         put(ActivationFact{ActivationWord::gelu, shape->n, shape->n});
                 }
                 return;
+            case OpKind::residual_gemm:
+                put(SignFact{Sign::residual_epilogue});
+                if (tensors.size() > 2 && tensors[2].size() == 2)
+                    put(AdditionFact{first[0], tensors[2][0]});
+                if (const auto shape = product_shape(arguments.op, arguments.input_dims)) {
+                    note_type(number);
+                    put(ProductFact{*shape});
+                }
+                return;
             case OpKind::bias_gradient_gemm:
                 put(SignFact{Sign::bias_epilogue});
                 if (const auto shape = product_shape(arguments.op, arguments.input_dims)) {

@@ -73,11 +73,12 @@ struct ParameterFact {
 };
 
 enum class Sign : std::uint8_t {
-    rotary,         // positions turn queries and keys
-    head_norm,      // a norm of each head by itself
-    added_norm,     // a norm that makes the sum that it reads
-    epilogue,       // a product that takes the MLP's function along
-    bias_epilogue,  // a product that sums a bias's gradient along
+    rotary,             // positions turn queries and keys
+    head_norm,          // a norm of each head by itself
+    added_norm,         // a norm that makes the sum that it reads
+    epilogue,           // a product that takes the MLP's function along
+    residual_epilogue,  // a product that adds the residual
+    bias_epilogue,      // a product that sums a bias's gradient along
     dropout,
     experts,  // rows are routed, or products are grouped
     gradient_norm,

@@ -100,6 +100,7 @@ nlohmann::json scenario_json(int number, const Layout& layout, SizeDraw& draw,
     scenario["training"] = {{"sequence_length", sequence},
                             {"precision", grid.precision},
                             {"framework", "orrery"},
+                            {"loss_logits", "in_place"},  // maximum and sum each by itself
                             {"optimizer", {{"clip_norm", 1.0}}}};
     return scenario;
 }

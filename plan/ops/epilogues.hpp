@@ -55,6 +55,35 @@ struct ActivatedGemm {
     bool operator==(const ActivatedGemm&) const = default;
 };
 
+// C[m,n] = factor·A[m,k]·W[n,k]ᵀ + bias + residual: the sum is rounded once, where a product and a
+// residual_add behind it round twice.
+struct ResidualGemm {
+    static constexpr std::string_view kDoc =
+        "a product, and the residual that is added to it (cuBLASLt's C with beta 1)";
+    static constexpr OpFamily kFamily = OpFamily::matrix;
+    std::int64_t m = 0, n = 0, k = 0;
+    double factor = 1;  // of the product
+
+    Gemm gemm() const { return {m, n, k, GemmProduct::forward, factor}; }
+    double flops() const { return gemm().flops(); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("m", &ResidualGemm::m);
+        v.size("n", &ResidualGemm::n);
+        v.size("k", &ResidualGemm::k);
+        v.number("factor", &ResidualGemm::factor);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", m, k);
+        v.reads("weight", n, k);
+        v.reads("residual", m * n);
+        v.may_read("bias", n);
+        v.writes("sum", m * n);
+    }
+    bool operator==(const ResidualGemm&) const = default;
+};
+
 // A weight's gradient reads the rows of which its bias's gradient is the sum: dW[m,n] +=
 // dC[k,m]ᵀ·A[k,n], db[m] += Σ over k of dC.
 struct BiasGradientGemm {
@@ -87,5 +116,6 @@ struct BiasGradientGemm {
 // clang-format off
 #define ORRERY_EPILOGUE_OPS(OP)          \
     OP(activated_gemm, ActivatedGemm)    \
+    OP(residual_gemm, ResidualGemm)      \
     OP(bias_gradient_gemm, BiasGradientGemm)
 // clang-format on

@@ -66,6 +66,13 @@ void split_communication(const PlanInput& input, PartBlocks& part) {
     if (part.recompute) split_tensor_communication(*part.recompute, parts);
 }
 
+void fuse_residuals_of(const PlanInput&, PartBlocks& part) {
+    if (!is_layer(part.place)) return;
+    fuse_residuals(part.pair.forward);
+    fuse_residuals(part.pair.backward);  // of what is made again
+    if (part.recompute) fuse_residuals(*part.recompute);
+}
+
 void fuse_norms_of(const PlanInput&, PartBlocks& part) {
     if (!is_layer(part.place)) return;
     fuse_norms(part.pair.forward);
@@ -188,6 +195,15 @@ std::vector<Pass> make_passes() {
          },
          {},
          OverPart{split_communication}},
+        {PassId::fuse_residuals,
+         "fuse residuals",
+         "a product at the end of a layer's branch adds the residual",
+         "`training.residual_kernel` is `epilogue`",
+         [](const PlanInput& input) {
+             return input.scenario.training.framework.residual_kernel == ResidualKernel::epilogue;
+         },
+         {},
+         OverPart{fuse_residuals_of}},
         {PassId::fuse_norms,
          "fuse norms",
          "a layer's residual addition and the norm that reads its sum at once are one kernel",

@@ -23,6 +23,7 @@ enum class PassId : std::uint8_t {
     loss_chunks,
     compress_stash,
     split_tensor_communication,
+    fuse_residuals,
     fuse_norms,
     fuse_epilogues,
     fuse_bias_gradients,

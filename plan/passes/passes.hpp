@@ -93,6 +93,12 @@ void serialise_tensor_communication(Block& block);
 // and runs beside the data gradient. Before `after` edges and scratch are settled.
 void split_tensor_communication(Block& block, std::int64_t parts);
 
+// residual_products.cpp — a product and the residual addition that alone reads its result become
+// one op (residual_gemm): the result is neither written nor read again. So it is where nothing
+// stands between them, no sum over tensor-parallel ranks and no dropout. Before norms are fused:
+// what is left of additions is theirs.
+void fuse_residuals(Block& block);
+
 // fused_norms.cpp — a residual addition and the norm that reads its sum next become one op
 // (residual_norm), which reads the sum no more: of 3 + 2 passes over a layer's rows 4 are left. It
 // is so within a layer, where the second branch begins; the sum that a layer ends with is handed

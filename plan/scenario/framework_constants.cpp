@@ -31,6 +31,9 @@ Keys<Framework> kernels_and_types() {
         choice<&Framework::activation_kernel>(
             "activation_kernel",
             "The function between an MLP's products: a kernel, or the products' own epilogue"),
+        choice<&Framework::residual_kernel>(
+            "residual_kernel",
+            "Residual additions: a kernel, or the product before them, which then rounds once"),
         choice<&Framework::bias_gradient_kernel>(
             "bias_gradient_kernel",
             "Gradients of biases: a kernel, or the epilogue of the weight gradient's product"),

@@ -58,6 +58,16 @@ bool has_summed_bias(const LayerSpec& layer, bool shares) {
     return qkv || mlp || (attention.projection_bias && !shares);
 }
 
+// x + product, twice or, where experts make the second sum, once.
+bool adds_to_product(const LayerSpec& layer) {
+    return !layer.parallel_block && !layer.norm_after;
+}
+
+// Whether adapters add to all products that a residual is added to.
+bool adapts_branches(const Lora& lora, const LayerSpec& layer) {
+    return lora.adapts("projection") && (layer.experts() != nullptr || lora.adapts("fc2"));
+}
+
 }  // namespace
 
 void check_tensor(Reading& reading, const Scenario& scenario) {
@@ -123,6 +133,31 @@ void check_activation(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field("S066", "training.activation_kernel", why);
     fault.note = "products take GELU by its tanh along, in 16 and 32 bits, which one product feeds";
     fault.help.push_back("activation_kernel: \"own\"");
+}
+
+// Nor does a product add a residual where something comes between.
+void check_residuals(Reading& reading, const Scenario& scenario) {
+    const Training& training = scenario.training;
+    if (training.framework.residual_kernel != ResidualKernel::epilogue) return;
+    const std::vector<LayerSpec>& kinds = scenario.model.kinds;
+    const bool adapted = std::all_of(kinds.begin(), kinds.end(), [&](const LayerSpec& layer) {
+        return adapts_branches(training.lora, layer);
+    });
+    const char* why = nullptr;
+    if (std::none_of(kinds.begin(), kinds.end(), adds_to_product))
+        why = "no product of the model's layers is what a residual is added to";
+    else if (scenario.model.hidden_dropout > 0)
+        why = "dropout comes between products and the residual";
+    else if (scenario.layout.tensor_parallel > 1)
+        why = "products of tensor-parallel ranks are summed before a residual is added";
+    else if (training.precision == Precision::fp8)
+        why = "products of eight bits add no residual";
+    else if (adapted)
+        why = "what adapters add (lora) comes between products and the residual";
+    if (why == nullptr) return;
+    Diagnostic& fault = reading.report_field("S068", "training.residual_kernel", why);
+    fault.note = "a product in 16 or 32 bits adds the residual that follows it at once";
+    fault.help.push_back("residual_kernel: \"own\"");
 }
 
 // Nor does a product sum a bias's gradient that nobody asks for, or that is of other rows than it

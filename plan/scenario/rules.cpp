@@ -51,6 +51,7 @@ constexpr Row kRules[] = {
     {as_rule<check_vocabulary>},
     {as_rule<check_norms>},
     {as_rule<check_activation>},
+    {as_rule<check_residuals>},
     {as_rule<check_bias_gradients>},
     {as_rule<check_context>},
     {as_rule<check_sequence>},

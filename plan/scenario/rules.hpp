@@ -33,6 +33,7 @@ void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);
 void check_norms(Reading& reading, const Scenario& scenario);
 void check_activation(Reading& reading, const Scenario& scenario);
+void check_residuals(Reading& reading, const Scenario& scenario);
 void check_bias_gradients(Reading& reading, const Scenario& scenario);
 void check_context(Reading& reading, const Scenario& scenario);
 void check_sequence(Reading& reading, const Scenario& scenario);

@@ -56,6 +56,7 @@ enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class LossKernel : std::uint8_t { fused, composed };
 enum class NormKernel : std::uint8_t { fused, composed, fused_add };
 enum class ActivationKernel : std::uint8_t { own, epilogue };
+enum class ResidualKernel : std::uint8_t { own, epilogue };
 enum class BiasGradientKernel : std::uint8_t { own, epilogue };
 // Sequence parallelism: what was gathered for a product of forward is gathered again for its weight
 // gradient (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2), or kept whole until then.
@@ -509,6 +510,9 @@ struct Framework {
     // epilogue: the function between an MLP's products is done by their kernels, where these can
     // (plan/ops/epilogues.hpp).
     ActivationKernel activation_kernel = ActivationKernel::own;
+    // epilogue: the product at the end of a layer's branch adds the residual, where nothing comes
+    // between; a norm of fused_add has those sums that are left.
+    ResidualKernel residual_kernel = ResidualKernel::own;
     // epilogue: the product that makes a linear's weight gradient sums its bias's, too, where it
     // reads the same rows.
     BiasGradientKernel bias_gradient_kernel = BiasGradientKernel::own;

@@ -81,6 +81,10 @@ struct Spelling<ActivationKernel> {
     static constexpr std::array<std::string_view, 2> names = {"own", "epilogue"};
 };
 template <>
+struct Spelling<ResidualKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"own", "epilogue"};
+};
+template <>
 struct Spelling<BiasGradientKernel> {
     static constexpr std::array<std::string_view, 2> names = {"own", "epilogue"};
 };

@@ -25,14 +25,14 @@ class CpuKernels final : public Kernels {
     const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
         return numbers.data();
     }
-    const double* keep(std::span<const double> values) override {
-        return kept_.emplace_back(values.begin(), values.end()).data();
+    const void* keep_bytes(std::span<const std::byte> bytes) override {
+        return kept_.emplace_back(bytes.begin(), bytes.end()).data();
     }
 
   private:
     const KernelTable& table_ = kernels();
     Team team_;
-    std::list<std::vector<double>> kept_;
+    std::list<std::vector<std::byte>> kept_;
 };
 
 }  // namespace orrery::runtime

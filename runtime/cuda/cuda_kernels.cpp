@@ -167,11 +167,11 @@ void CudaKernels::prepare_bring(std::int64_t numbers) {
     staging_.add(static_cast<std::size_t>(numbers) * sizeof(std::int32_t));
 }
 
-const double* CudaKernels::keep(std::span<const double> values) {
-    DeviceMemory memory = allocate(static_cast<std::int64_t>(values.size_bytes()));
-    copy_to_device(memory.get(), values.data(), values.size_bytes());
+const void* CudaKernels::keep_bytes(std::span<const std::byte> bytes) {
+    DeviceMemory memory = allocate(static_cast<std::int64_t>(bytes.size()));
+    copy_to_device(memory.get(), bytes.data(), bytes.size());
     kept_.push_back(std::move(memory));
-    return static_cast<const double*>(kept_.back().get());
+    return kept_.back().get();
 }
 
 }  // namespace orrery::runtime::cuda

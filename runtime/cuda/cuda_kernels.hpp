@@ -38,7 +38,7 @@ class CudaKernels final : public Kernels {
     void bring(std::span<const std::int32_t> from, void* to) override;
     void copy(const void* from, void* to, std::int64_t bytes) override;
     const std::int32_t* fetch(std::span<const std::int32_t> numbers) override;
-    const double* keep(std::span<const double> values) override;
+    const void* keep_bytes(std::span<const std::byte> bytes) override;
 
   private:
     LtGemm& products();

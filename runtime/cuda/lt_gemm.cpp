@@ -161,6 +161,13 @@ std::size_t bytes_of(const Buffer& matrix, std::int64_t rows, std::int64_t colum
     return static_cast<std::size_t>(rows * columns * plan::size_bytes(matrix.dtype));
 }
 
+// What the product is added to, in c's type; null: nothing.
+Buffer addend_of(const Gemm& op) {
+    ORRERY_CHECK(!op.residual || (!op.accumulate && op.residual.dtype == op.c.dtype),
+                 "a residual of the result's type, and nothing else there");
+    return op.accumulate ? op.c : op.residual;
+}
+
 // The epilogue overwrites: sums that are to be added to others stand apart first.
 Buffer sums_of(const BiasGradientGemm& op, ScratchMemory& scratch) {
     if (!op.product.accumulate) return op.dbias;
@@ -271,10 +278,10 @@ Product LtGemm::product_of(const Asked& asked) const {
             op.c.dtype,
             asked.scales.scaling,
             is_added_within(op),
-            op.accumulate,
+            static_cast<bool>(addend_of(op)),
             alignment_of(op.a.data),
             alignment_of(op.b.data),
-            alignment_of(op.c.data),
+            std::min(alignment_of(op.c.data), alignment_of(op.residual.data)),
             workspace_.bytes,
             asked.epilogue,
             asked.beside ? alignment_of(asked.beside.data) : 0};
@@ -448,11 +455,13 @@ std::optional<ProductChoice> LtGemm::time(const Asked& asked, const Product& pro
 
 cublasStatus_t LtGemm::launch(const Gemm& op, const Choice& choice,
                               const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const {
-    const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
-    return cublas_lt().Matmul(
-        handle_, choice.description.handle, &factor, op.b.data, choice.b.handle, op.a.data,
-        choice.a.handle, &kept, op.c.data, choice.c.handle, op.c.data, choice.c.handle, &algorithm,
-        workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream);
+    const Buffer addend = addend_of(op);
+    const float factor = static_cast<float>(op.factor), kept = addend ? 1.0F : 0.0F;
+    return cublas_lt().Matmul(handle_, choice.description.handle, &factor, op.b.data,
+                              choice.b.handle, op.a.data, choice.a.handle, &kept,
+                              addend ? addend.data : op.c.data, choice.c.handle, op.c.data,
+                              choice.c.handle, &algorithm, workspace_.memory,
+                              static_cast<std::size_t>(workspace_.bytes), stream);
 }
 
 void LtGemm::perform(const Gemm& op, ScratchMemory& scratch, cudaStream_t stream) {

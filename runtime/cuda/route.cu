@@ -342,21 +342,6 @@ __global__ void load_gradient_kernel(LoadGradient op) {
     }
 }
 
-__global__ void sign_step_kernel(SignStep op) {
-    for (const float* flag : op.skip_where)
-        if (flag != nullptr && *flag > 0) return;
-    const Buffer& weights = op.master.data != nullptr ? op.master : op.parameters;
-    const auto rate = static_cast<float>(op.rate);
-    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid()) {
-        const float gradient = load(op.gradients, i);
-        float w = load(weights, i);
-        if (gradient > 0) w -= rate;
-        if (gradient < 0) w += rate;
-        store(weights, i, w);
-        if (op.master.data != nullptr) store(op.parameters, i, w);
-    }
-}
-
 void clear(void* numbers, std::int64_t count, const char* what, cudaStream_t stream) {
     check(cudaMemsetAsync(numbers, 0, static_cast<std::size_t>(count) * 4, stream), what);
 }
@@ -417,11 +402,6 @@ void router_z_gradient(const RouterZGradient& op, cudaStream_t stream) {
 void load_gradient(const LoadGradient& op, cudaStream_t stream) {
     check_types({op.dbias});
     launch("load_gradient", load_gradient_kernel, {blocks_of_threads(op.experts)}, stream, op);
-}
-
-void sign_step(const SignStep& op, cudaStream_t stream) {
-    check_types({op.gradients, op.master, op.parameters});
-    launch("sign_step", sign_step_kernel, {blocks_of_threads(op.elements)}, stream, op);
 }
 
 }  // namespace orrery::runtime::cuda

@@ -21,7 +21,7 @@ class Preparation final : public Kernels {
     void bring(std::span<const std::int32_t>, void*) override {}
     void copy(const void*, void*, std::int64_t) override {}
     const std::int32_t* fetch(std::span<const std::int32_t>) override { throw NeedsStep{}; }
-    const double* keep(std::span<const double>) override {
+    const void* keep_bytes(std::span<const std::byte>) override {
         ORRERY_CHECK(false, "what requests share is kept when a performer is made");
     }
 
@@ -37,8 +37,13 @@ Performer::Performer(const BoundProgram& program, Communicator& communicator, st
       communicator_(communicator),
       arena_(arena),
       part_{program.mesh.context, program.at.context, program.tokens.zigzag} {
-    for (const BoundOp& bound : program.ops)
+    for (const BoundOp& bound : program.ops) {
         keep_numbers(bound, kernels);
+        keep_runs(bound, kernels);
+    }
+    if (program.validation.amendment == nullptr) return;
+    for (const BoundOp& bound : program.validation.amendment->ops)
+        keep_runs(bound, kernels);
 }
 
 // Steps of other turns, and what amends one, are ops of the same blocks.

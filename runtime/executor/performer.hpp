@@ -72,6 +72,13 @@ class Performer {
     AttentionDropout attention_dropout(const Call& call, const plan::AttentionForm& form) const;
     void keep_numbers(const BoundOp& bound, Kernels& kernels);
     const double* kept(const Call& call) const;
+    // performer_loss.cpp: of what goes over a bucket.
+    struct KeptRuns {
+        ElementRuns<SteppedRun> stepped;
+        ElementRuns<ElementRun> counted;
+    };
+    void keep_runs(const BoundOp& bound, Kernels& kernels);
+    const KeptRuns& kept_runs(const Call& call) const;
 
     // performer_rows.cpp
     Rope rope(const plan::RopeFields& op, const Call& call) const;
@@ -141,6 +148,7 @@ class Performer {
     // heads: in memory that the device reads.
     std::map<const plan::Op*, const double*> kept_;
     std::map<std::vector<double>, const double*> numbers_;
+    std::map<std::pair<const plan::Op*, std::int32_t>, KeptRuns> runs_;  // of an op for a bucket
     std::vector<Transfer> transfers_;
     bool counts_experts_ = false;
     ExpertCounts expert_counts_;

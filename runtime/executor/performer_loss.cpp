@@ -1,35 +1,17 @@
 // The loss, and what is done to gradients and states at the end of a step.
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <iterator>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 #include "plan/check.hpp"
 #include "runtime/executor/performer.hpp"
+#include "runtime/executor/stepped_runs.hpp"
 
 namespace orrery::runtime {
 namespace {
-
-using plan::Cut;
-
-// Part of a bucket's entry that lies in the shard that this rank steps.
-struct Stepped {
-    const plan::BucketEntry* entry = nullptr;
-    std::int64_t first = 0;  // elements from the start of the shard
-    std::int64_t elements = 0;
-};
-
-std::vector<Stepped> stepped_parts(const BoundProgram& program, std::size_t bucket) {
-    const std::int64_t begin = program.first_stepped(bucket);
-    const std::int64_t end = begin + program.stepped(bucket);
-    std::vector<Stepped> parts;
-    for (const plan::BucketEntry& entry : program.entries[bucket]) {
-        const std::int64_t first = std::max(begin, entry.offset);
-        const std::int64_t last = std::min(end, entry.offset + entry.elements);
-        if (first < last) parts.push_back({&entry, first - begin, last - first});
-    }
-    return parts;
-}
 
 Buffer from(Buffer buffer, std::int64_t element) {
     buffer.data = static_cast<std::byte*>(buffer.data) + element * plan::size_bytes(buffer.dtype);
@@ -42,6 +24,25 @@ std::size_t bucket_of(const BoundOp& bound) {
 }
 
 }  // namespace
+
+// The same for all steps, and for what amends one.
+void Performer::keep_runs(const BoundOp& bound, Kernels& kernels) {
+    const auto kept = [&kernels](const auto& runs) {
+        using Run = std::ranges::range_value_t<decltype(runs)>;
+        return ElementRuns<Run>{runs.empty() ? nullptr : kernels.keep(runs), std::ssize(runs)};
+    };
+    const auto place = std::pair(bound.op, bound.bucket);
+    if (runs_.count(place) > 0) return;
+    if (bound.op->is<plan::AdamW>())
+        runs_[place].stepped = kept(
+            stepped_runs(program_, bucket_of(bound), bound.op->as<plan::AdamW>().weight_decay));
+    if (bound.op->is<plan::GradientNorm>())
+        runs_[place].counted = kept(counted_runs(program_, bucket_of(bound)));
+}
+
+const Performer::KeptRuns& Performer::kept_runs(const Call& call) const {
+    return runs_.at({call.bound.op, call.bound.bucket});
+}
 
 template <typename Op>
 LogitsPart Performer::logits_part(const Op& op) const {
@@ -112,8 +113,6 @@ void Performer::compute(const plan::CrossEntropyRescale& op, const Call& call) {
                                         read(call, 2), written(call, 0), written(call, 1)});
 }
 
-// What every tensor rank holds counts on the first one, the copy of a tied embedding where it
-// embeds.
 void Performer::compute(const plan::GradientNorm& op, const Call& call) {
     auto* bins = at<double>(call.bound.writes[0]);
     if (!call.bound.accumulates)
@@ -122,13 +121,9 @@ void Performer::compute(const plan::GradientNorm& op, const Call& call) {
     const plan::Rank rank = program_.mesh.rank(program_.at);
     if (op.copies && program_.mesh.group(program_.buckets[bucket].copies(), rank).front() != rank)
         return;
-    for (const Stepped& part : stepped_parts(program_, bucket)) {
-        const plan::Parameter& parameter = part.entry->parameter;
-        if (parameter.cut == Cut::whole && program_.at.tensor > 0) continue;
-        if (parameter.sign_rate > 0) continue;
-        if (parameter.second_use && program_.buckets[bucket].stage > 0) continue;
-        call.kernels.gradient_norm({part.elements, from(read(call, 0), part.first), bins});
-    }
+    const KeptRuns& runs = kept_runs(call);
+    if (runs.counted.count > 0)
+        call.kernels.gradient_norm({op.elements, read(call, 0), bins, runs.counted});
 }
 
 void Performer::compute(const plan::Unscale& op, const Call& call) {
@@ -185,29 +180,23 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
     if (op.skips_overflow) adamw.skip_where[0] = at<float>(call.bound.reads[next++]);
     if (op.skips_spike) adamw.skip_where[1] = at<float>(call.bound.reads[next++]);
     ORRERY_CHECK(next == call.bound.reads.size(), "adamw reads what its fields say");
-    const auto state = [&](plan::StateKind kind, std::int64_t first) -> Buffer {
+    const auto state = [&](plan::StateKind kind) -> Buffer {
         for (std::size_t i = 0; i < states.size(); ++i) {
             if (states[i].kind != kind) continue;
-            const auto row = static_cast<std::int64_t>(i) * op.elements;
-            return apart ? from(written(call, i), first) : from(written(call, 0), row + first);
+            return apart ? written(call, i)
+                         : from(written(call, 0), static_cast<std::int64_t>(i) * op.elements);
         }
         return {};
     };
-    for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
-        const plan::Parameter& parameter = part.entry->parameter;
-        adamw.elements = part.elements;
-        adamw.weight_decay = parameter.decays ? op.weight_decay : 0;
-        adamw.gradients = from(read(call, 0), part.first);
-        adamw.m = state(plan::StateKind::first_moments, part.first);
-        adamw.v = state(plan::StateKind::second_moments, part.first);
-        adamw.master = state(plan::StateKind::masters, part.first);
-        adamw.parameters = from(written(call, tensors), part.first);
-        if (parameter.sign_rate > 0)
-            call.kernels.sign_step({part.elements, parameter.sign_rate, adamw.skip_where,
-                                    adamw.gradients, adamw.master, adamw.parameters});
-        else
-            call.kernels.adamw(adamw);
-    }
+    adamw.elements = op.elements;
+    adamw.weight_decay = op.weight_decay;
+    adamw.gradients = read(call, 0);
+    adamw.m = state(plan::StateKind::first_moments);
+    adamw.v = state(plan::StateKind::second_moments);
+    adamw.master = state(plan::StateKind::masters);
+    adamw.parameters = written(call, tensors);
+    adamw.runs = kept_runs(call).stepped;
+    if (adamw.runs.count > 0) call.kernels.adamw(adamw);
 }
 
 }  // namespace orrery::runtime

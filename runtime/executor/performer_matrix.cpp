@@ -34,6 +34,16 @@ void Performer::compute(const plan::ActivatedGemm& op, const Call& call) {
     call.kernels.activated_gemm(activated);
 }
 
+void Performer::compute(const plan::ResidualGemm& op, const Call& call) {
+    Gemm product = gemm_of(op.gemm());
+    product.a = read(call, 0);
+    product.b = read(call, 1);
+    product.residual = read(call, 2);
+    if (call.bound.reads.size() > 3) product.bias = read(call, 3);
+    product.c = written(call, 0);
+    call.kernels.gemm(product);
+}
+
 void Performer::compute(const plan::BiasGradientGemm& op, const Call& call) {
     BiasGradientGemm gradients{gemm_of(op.gemm()), written(call, 1)};
     Gemm& product = gradients.product;

@@ -50,4 +50,11 @@ ORRERY_HOST_DEVICE inline float step_weight(const AdamWStep& step, float g, floa
     return step.kept * w - step.rate * m / (std::sqrt(v * step.inverse2) + step.epsilon);
 }
 
+// Of a run that has a sign rate.
+ORRERY_HOST_DEVICE inline float step_weight_by_sign(float rate, float g, float w) {
+    if (g > 0) w -= rate;
+    if (g < 0) w += rate;
+    return w;
+}
+
 }  // namespace orrery::runtime

@@ -2,8 +2,11 @@
 // are launched. Where a device has a queue of its own, a call returns before it is performed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <vector>
 
 #include "runtime/kernels/requests.hpp"
 
@@ -45,7 +48,12 @@ class Kernels {
 
     // The values where kernels can read them, for as long as this object lives. At any time before
     // the first request that names them.
-    virtual const double* keep(std::span<const double> values) = 0;
+    template <typename T>
+    const T* keep(const std::vector<T>& values) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        return static_cast<const T*>(keep_bytes(std::as_bytes(std::span(values))));
+    }
+    virtual const void* keep_bytes(std::span<const std::byte> bytes) = 0;
 };
 
 }  // namespace orrery::runtime

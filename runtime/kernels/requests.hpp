@@ -64,8 +64,9 @@ struct Scales {
 };
 
 // c may be of another type than a and b. The product, without what is added to it, is multiplied
-// by factor. Numbers of eight bits are multiplied as what they are with their scales. Rows of a and
-// b follow one another, or begin so many elements apart.
+// by factor; a bias is added, then the residual, and the sum is rounded once. Numbers of eight bits
+// are multiplied as what they are with their scales. Rows of a and b follow one another, or begin
+// so many elements apart.
 struct Gemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
@@ -74,7 +75,8 @@ struct Gemm {
     Buffer c;
     bool accumulate = false;
     double factor = 1;
-    Scales a_scales{}, b_scales{};            // of eight bits
+    Buffer residual{};              // [m,n] of c's type, beside accumulate false; null: none
+    Scales a_scales{}, b_scales{};  // of eight bits
     std::int64_t a_stride = 0, b_stride = 0;  // 0: they follow one another
     // A row of c depends on that row of a and on b alone; of forms whose rows these are.
     bool each_row_alone = false;
@@ -524,6 +526,25 @@ struct CrossEntropyRescale {
     Buffer dlogits, dx;
 };
 
+// Elements that a request is about, [first, first + elements) of each of its buffers.
+struct ElementRun {
+    std::int64_t first = 0, elements = 0;
+};
+// Those that are stepped alike.
+struct SteppedRun : ElementRun {
+    bool decays = true;
+    // Above 0: w ← w − sign_rate·sign(gradient), where the sign of 0 is 0, and nothing else.
+    double sign_rate = 0;
+};
+
+// Runs in ascending order, none of which overlap, in memory that kernels read (Kernels::keep);
+// without them a request is about all of its elements, which are one run.
+template <typename Run>
+struct ElementRuns {
+    const Run* of = nullptr;
+    std::int64_t count = 0;
+};
+
 // Σ g², ADDED to five partial sums, of units 2^-13, 2^-34, 2^-55, 2^-76 and 2^-97: every g² (in
 // fp64) is split into whole multiples of them, whose sums are exact in fp64. So the sum does not
 // depend on the order of elements, nor on how they are shared out over threads, calls and ranks:
@@ -535,6 +556,7 @@ struct GradientNorm {
     std::int64_t elements = 0;
     Buffer gradients;
     double* bins = nullptr;  // [5]
+    ElementRuns<ElementRun> runs = {};
 };
 
 // gradients /= *loss_scale. *overflow becomes 1 where one of them is not finite; else it becomes 0,
@@ -549,7 +571,8 @@ struct Unscale {
 
 // AdamW (Loshchilov 2019): with g = gradient·clip_factor(norm_bins, clip_norm),
 // m ← β1·m + (1 − β1)·g, v ← β2·v + (1 − β2)·g²,
-// w ← w − lr·(weight_decay·w + (m/c1) / (√(v/c2) + ε)), c = 1 − β^step.
+// w ← w − lr·(weight_decay·w + (m/c1) / (√(v/c2) + ε)), c = 1 − β^step; a run that does not decay
+// has weight_decay 0.
 struct AdamW {
     std::int64_t elements = 0;
     double learning_rate = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
@@ -561,6 +584,7 @@ struct AdamW {
     Buffer m, v;        // kept in their types, to which a step rounds; it computes in fp32 or fp64
     Buffer master;      // w where parameters are 16-bit; null: w is `parameters`
     Buffer parameters;  // written in their type
+    ElementRuns<SteppedRun> runs = {};
 };
 
 // runtime/kernels/scalar_rules.hpp has the rule, of this and the two after it.
@@ -876,16 +900,6 @@ struct LoadGradient {
     bool accumulate = false;
 };
 
-// w ← w − rate·sign(gradient), where the sign of 0 is 0.
-struct SignStep {
-    std::int64_t elements = 0;
-    double rate = 0;
-    std::array<const float*, 2> skip_where{};  // nothing is written where one of them is not 0
-    Buffer gradients;
-    Buffer master;      // w where parameters are 16-bit; null: w is `parameters`
-    Buffer parameters;  // written in their type
-};
-
 // y[r] = x[r]·sigmoid(logits[r]), which have the type that is computed in.
 struct GateRows {
     std::int64_t rows = 0, width = 0;
@@ -950,7 +964,6 @@ struct GateRowsBackward {
     KERNEL(balance_gradient, BalanceGradient)            \
     KERNEL(router_z_gradient, RouterZGradient)           \
     KERNEL(load_gradient, LoadGradient)                  \
-    KERNEL(sign_step, SignStep)                          \
     KERNEL(choose_ranks, ChooseRanks)                    \
     KERNEL(group_rows, GroupRows)                        \
     KERNEL(expert_activation, ExpertActivation)          \

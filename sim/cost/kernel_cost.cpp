@@ -384,6 +384,17 @@ Price KernelCost::price_activated_gemm(const plan::Block& block, const plan::Op&
     return price;
 }
 
+// Until it is timed: the product's time, and that of reading the residual at the memory's pace,
+// none of which is said to pass while the product goes on.
+Price KernelCost::price_residual_gemm(const plan::Block& block, const plan::Op& op) const {
+    Price price = price_gemm(block, op, op.as<plan::ResidualGemm>().gemm());
+    const plan::Tensor& residual = block.tensors[static_cast<std::size_t>(op.reads[2])];
+    const Price read = price_bytes(OpKind::residual_add, to_double(residual.bytes()), 0);
+    price.seconds += read.seconds - price_bytes(OpKind::residual_add, 0, 0).seconds;
+    price.relative_sd = std::max(price.relative_sd, read.relative_sd);
+    return price;
+}
+
 // Until it is timed: the product's time, as if the sums of what passes through it took none, and a
 // kernel that adds them to those of earlier micro-batches, since cuBLASLt's epilogue overwrites.
 // The first micro-batch's has nothing to add to, and is priced as the others.
@@ -653,6 +664,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_gemm(block, op, op.as<plan::Gemm>());
         case OpKind::activated_gemm:
             return price_activated_gemm(block, op);
+        case OpKind::residual_gemm:
+            return price_residual_gemm(block, op);
         case OpKind::bias_gradient_gemm:
             return price_bias_gradient_gemm(block, op);
         case OpKind::batched_gemm:

@@ -61,6 +61,7 @@ class KernelCost {
     const GemmCurve& gemm_curve(plan::DType dtype) const;
     Price price_gemm(const plan::Block& block, const plan::Op& op, const plan::Gemm& gemm) const;
     Price price_activated_gemm(const plan::Block& block, const plan::Op& op) const;
+    Price price_residual_gemm(const plan::Block& block, const plan::Op& op) const;
     Price price_bias_gradient_gemm(const plan::Block& block, const plan::Op& op) const;
     Price price_grouped_gemm(const plan::Block& block, const plan::Op& op, double load) const;
     double scaled_rate(const plan::Tensor& scales, std::int64_t matrices,

@@ -169,6 +169,7 @@ bool is_memory_bound(plan::OpKind kind) {
     switch (kind) {
         case plan::OpKind::gemm:
         case plan::OpKind::activated_gemm:
+        case plan::OpKind::residual_gemm:
         case plan::OpKind::bias_gradient_gemm:
         case plan::OpKind::batched_gemm:
         case plan::OpKind::attention:

@@ -61,7 +61,7 @@ void halve_compute(const plan::Plan& plan, const Profile& /*profile*/, Machine& 
 
 void multiply_at_peak(const plan::Plan& plan, const Profile& profile, Machine& machine) {
     change_each(plan, machine, [&](const plan::Op& op, Picoseconds& duration, std::size_t kind) {
-        if (!op.is<plan::Gemm>() && !op.is<plan::ActivatedGemm>() &&
+        if (!op.is<plan::Gemm>() && !op.is<plan::ActivatedGemm>() && !op.is<plan::ResidualGemm>() &&
             !op.is<plan::BiasGradientGemm>() && !op.is<plan::GroupedGemm>())
             return;
         const Quantity* peak = profile.of_kind(kind).hardware.peak(op.dtype);

@@ -87,6 +87,11 @@ bool with_fused_loss(const Case& at) {
     return at.scenario.training.framework.loss_logits == plan::LossLogits::fused;
 }
 
+// Of words that ranks share out the maximum is found first.
+bool with_loss_in_one_pass(const Case& at) {
+    return with_fused_loss(at) && !at.searched && at.scenario.layout.vocabulary_ranks() == 1;
+}
+
 bool without_sequence_parallel(const Case& at) {
     const plan::Layout& layout = at.scenario.layout;
     return !at.searched && (!layout.sequence_parallel || layout.tensor_parallel == 1);
@@ -143,6 +148,8 @@ constexpr std::array kRules = {
          "no tensor rank has a share of the tokens: inputs of products are not gathered"},
     Rule{"/training/logits_dtype", with_fused_loss,
          "a fused loss reads logits as the product leaves them"},
+    Rule{"/training/loss_kernel", with_loss_in_one_pass,
+         "a fused loss makes exponentials in the passes that need them"},
     Rule{"/training/cuda_graphs", without_graphs, "nothing is captured in a graph"},
     Rule{"/training/optimizer/learning_rate", always, kValues},
     Rule{"/training/optimizer/beta1", always, kValues},

@@ -30,11 +30,17 @@ MODELS = [
 ]
 TOKENS = 131072  # of a step
 
-SWITCHES = ["training.loss_logits=fused", "training.norm_kernel=fused_add", "training.activation_kernel=epilogue",
-            "training.bias_gradient_kernel=epilogue", "training.cuda_graphs=per_layer"]
+SWITCHES = ["training.norm_kernel=fused_add", "training.residual_kernel=epilogue",
+            "training.activation_kernel=epilogue", "training.bias_gradient_kernel=epilogue",
+            "training.cuda_graphs=per_layer"]
 REFUSED = {"S066": "refused (S066): no GELU", "S067": "refused (S067): no biases"}
+WORTH = 0.005  # of a step, which a fusion must take off to be worth a kernel
+ROTARY = MODELS[2:]
 UNPRICED = ["training.deterministic=false", "run.product_choices=choices.json", "run.cudnn=false"]
-UNDONE = ["training.attention_kernel=unfused", "training.loss_kernel=composed", "training.norm_kernel=composed"]
+IN_PLACE = "training.loss_logits=in_place"
+UNDONE = [["training.attention_kernel=unfused"], [IN_PLACE], [IN_PLACE, "training.loss_kernel=composed"],
+          ["training.norm_kernel=composed"]]
+AS_THEN = [IN_PLACE]  # when the H100 was timed
 ON_H100 = ["cluster=clusters/h100-sxm-1.json"]
 AS_MEASURED = [f"cluster.profile={ROOT / MEASURED / 'profile.json'}", "cluster.device=h100-sxm-orrery"]
 
@@ -173,10 +179,14 @@ def micro_batches(model):
     return f"| {model[0]} | {'; '.join(said)} | {model[4]} |"
 
 
+def path(settings):
+    return orrery("explain", settings)[1]["critical_path"]["parts"]
+
+
 def parts(settings):
     """What the step's time goes to, in seconds."""
     found = {"products": 0, "attention": 0, "other kernels": 0, "the optimizer": 0}
-    for part in orrery("explain", settings)[1]["critical_path"]["parts"]:
+    for part in path(settings):
         kind = ("the optimizer" if part["account"] == "optimizer" else
                 "products" if part["kind"] == "gemm" else
                 "attention" if part["kind"] in ("attention", "attention_backward") else "other kernels")
@@ -195,10 +205,23 @@ def parts_row(model, default, found):
     return f"| {model[0]} | {' | '.join(cells)} | {rate / 1e12:.0f} TFLOP/s, {percent(rate / PEAK)} |"
 
 
+def of_kind(settings, kind):
+    """The share of a step that ops of a kind take."""
+    found = path(settings)
+    return sum(part["time_s"] for part in found if part["kind"] == kind) / sum(part["time_s"] for part in found)
+
+
+def rope_row(model):
+    forward, backward = (of_kind(settings_of(model), kind) for kind in ("rope", "rope_backward"))
+    # What joins the kernel before or behind it spares a reading and a writing: all but a constant.
+    hold("positions in backward are under half a percent of a step", 0 < backward < WORTH)
+    return f"| {model[0]} | {100 * forward:.2f} % | {100 * backward:.2f} % |"
+
+
 def undone_row(model, default):
     cells = []
-    for key in UNDONE:
-        step = simulate(settings_of(model) + [key])
+    for keys in UNDONE:
+        step = simulate(settings_of(model) + keys)
         note = "" if step.verdict() == "fits" else f", {step.verdict()}"
         cells.append(f"{change(step.seconds, default.seconds)}{note}")
     return f"| {model[0]} | {' | '.join(cells)} |"
@@ -208,7 +231,7 @@ def measured(shape):
     """A step of one H100 by its name in what was measured: the time, and its settings."""
     for row in json.loads((ROOT / MEASURED / "summary.json").read_text())["steps"]["rows"]:
         if row["shape"] == shape:
-            return row["measured_s"], row["settings"]
+            return row["measured_s"], row["settings"] + AS_THEN
     sys.exit(f"{MEASURED}/summary.json: no {shape}")
 
 
@@ -261,8 +284,9 @@ def gains(ladders, switch):
     return found
 
 
-def saved(rungs, at):
-    return rungs[at - 1][1].seconds - rungs[at][1].seconds
+def one_pass(model, rungs):
+    """What a pass over the logits takes."""
+    return simulate(settings_of(model) + [IN_PLACE]).seconds - rungs[0][1].seconds
 
 
 def kernel_deviation(rungs, at):
@@ -305,10 +329,12 @@ def main():
         FIRST=percent(first.mfu(6)), FIRST_THEN=percent(first.mfu(6) / ratio), LAST=percent(last.mfu(6)),
         LAST_THEN=percent(last.mfu(6) / ratio), LONG_RUN=f"{long_run:.0f}", OF_PEAK=percent(1e12 * long_run / PEAK),
         PRODUCTS_2=ms(accounts[3]["products"]), PRODUCTS_8=ms(more), TIMED_ROWS=f"{TIMED_ROWS:,}",
-        LOSS_SMALL=ms(saved(ladders[0], 1)), LOSS_LARGE=ms(saved(ladders[1], 1)),
+        LOSS_SMALL=ms(one_pass(MODELS[0], ladders[0])), LOSS_LARGE=ms(one_pass(MODELS[1], ladders[1])),
         OWN_SEQUENCE=f"{own['sequence'][1]:,}",
         BY_MEASURED="\n".join(by_measured_profile(model) for model in MODELS),
-        OF_LOSS=spread(gains(ladders, "loss_logits=fused")), OF_NORM=spread(gains(ladders, "norm_kernel=fused_add")),
+        OF_NORM=spread(gains(ladders, "norm_kernel=fused_add")),
+        OF_RESIDUAL=spread(gains(ladders, "residual_kernel=epilogue")), ROPE="\n".join(rope_row(model) for model in ROTARY),
+        WORTH=f"{100 * WORTH:g}",
         OF_GELU=spread(gains(ladders, "activation_kernel=epilogue")),
         OF_BIAS=spread(gains(ladders, "bias_gradient_kernel=epilogue")),
         SUSTAINED=f"{curve['sustained']['value']:g}", LAUNCHES=f"{1e6 * launches:.0f}",

@@ -310,6 +310,7 @@ TEST(FrontDoor, MeasuredStepsStandBesideTheirPredictions) {
         auto sets = row.at("settings").get<Words>();
         sets.push_back("cluster.profile=" + (folder / "profile.json").string());
         sets.push_back("cluster.device=h100-sxm-orrery");
+        sets.push_back("training.loss_logits=in_place");  // as it was that day
         for (const std::string& set : sets)
             words.insert(words.end(), {"--set", set});
         const Outcome outcome = run(words);

@@ -18,7 +18,7 @@ NAMES = {"doctor": "doctor", "kernels": "kernels against the CPU", "layouts": "l
 LEFT = {"kernels.log", "layouts.log", "predict.log", "speed.log", "sanitize.log", "profile.json", "summary.json",
         "summary.md"}
 
-RUNS_OF_LAYOUTS = 18  # 13 layouts of tiny-gpt, 3 of tiny-moe, each model on the CPU
+RUNS_OF_LAYOUTS = 19  # 14 layouts of tiny-gpt, 3 of tiny-moe, each model on the CPU
 
 # What each program says; WRONG names what is to fail, LATE words of a command that does not end: as a run not even when
 # it is asked to, with another program in a process group of its own, as ranks are. CALLS gets a line for each call, and
@@ -144,7 +144,7 @@ def all_right(check, expect):
     expect("files that it leaves", check.left("right"), LEFT)
     expect("at most eight", len(LEFT) <= 8, True)
     expect("predicted error", round(found["predict"]["mean_abs_error"], 9), 0.1)
-    expect("rows of the table of steps", text.count("| 100.0 ms | 110.0 ms | +10.0% |"), 9)
+    expect("rows of the table of steps", text.count("| 100.0 ms | 110.0 ms | +10.0% |"), 10)
     expect("layouts", sorted(found["layouts"]["worst_relative_difference"])[-3:],
            ["tiny-moe, experts 2", "tiny-moe, experts 2, deduplicated", "tiny-moe, one rank"])
     # 2e12 FLOPs of 2,000 tokens are 1e9 of one; 4e5 tokens/s of these are 40 % of 1,000 TFLOP/s, and with attention at
@@ -209,7 +209,7 @@ def out_of_time(check, expect):
            "8 s were over in tiny-gpt, tensor 2; --only layouts goes on")
     expect("also in the table", "| **not finished** |" in text, True)
     expect("what it had is kept", sorted(layouts["rows"]),
-           [f"tiny-gpt, {name}" for name in ("bias gradients", "captured", "cpu", "epilogues", "one rank")])
+           [f"tiny-gpt, {name}" for name in ("bias gradients", "captured", "cpu", "epilogues", "one rank", "residuals")])
     expect("none of its programs is left", left_of(check.late()), [])
     log = (check.folder / "late" / "layouts.log").read_text()
     expect("its log has what was printed", "going to be late" in log, True)
@@ -219,7 +219,7 @@ def out_of_time(check, expect):
     expect("exit code once it has finished", code, 0)
     expect("its check", [(one["part"], one["passed"], one["finished"]) for one in summary["checks"]],
            [("doctor", True, True), ("layouts", True, True)])
-    expect("runs of the second call", len(trained(second)), RUNS_OF_LAYOUTS - 5)
+    expect("runs of the second call", len(trained(second)), RUNS_OF_LAYOUTS - 6)
     expect("of which one has been before", set(trained(first)) & set(trained(second)), {trained(first)[-1]})
     expect("its log goes on", (check.folder / "late" / "layouts.log").read_text().startswith(log), True)
     expect("files of a part in two calls", check.left("late"), {"layouts.log", "summary.json", "summary.md"})
@@ -248,9 +248,9 @@ def killed(check, expect):
     expect("its programs", left_of(late), [])
     layouts = check.summary("killed")["checks"][-1]
     expect("a part that was killed", (layouts["part"], layouts["passed"], layouts["finished"], len(layouts["rows"])),
-           ("layouts", False, False, 5))
+           ("layouts", False, False, 6))
     code, _, _, calls = check("killed", ["--only", "layouts"])
-    expect("goes on", (code, len(trained(calls))), (0, RUNS_OF_LAYOUTS - 5))
+    expect("goes on", (code, len(trained(calls))), (0, RUNS_OF_LAYOUTS - 6))
 
 
 def main():

@@ -67,7 +67,6 @@ EXCEPTIONS = {
     # The sine of CUDA's library, for angles that are large.
     "latent_heads": {"latent_heads_backward_kernel": (40, 0, 0), "latent_heads_kernel": (40, 0, 0)},
     "rope": {"rope_kernel": (40, 0, 0)},
-    "route": {"sign_step_kernel": (80, 0, 0)},  # one of two tensors by reference
 }
 
 # Kernels that take eight elements at once: loads and stores of global memory that are narrower than 16 bytes all the
@@ -94,7 +93,8 @@ NARROW = {
         "norm_backward_kernel": (2, 16, True),  # statistics; sums of a block's rows, once a block
         "norm_weight_gradient_kernel": (5, 4, False),
     },
-    "optimizer": {"gradient_norm_kernel": (0, 0, False), "adamw_kernel": (7, 0, True)},  # norm, and what skips the step
+    # A bucket's runs, whose ends go one by one, in three types; the norm, and what skips the step.
+    "optimizer": {"gradient_norm_kernel": (10, 0, False), "adamw_kernel": (43, 30, True)},
     "residual_add": {"residual_add_kernel": (0, 8, True)},  # what dropout left
 }
 

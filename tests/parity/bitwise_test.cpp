@@ -243,6 +243,42 @@ TEST_P(FusedKernels, OfBiasGradientsComputeWhatTwoKernelsDo) {
                  "training.bias_gradient_kernel=epilogue", plan::OpKind::bias_gradient_gemm);
 }
 
+// Products that add residuals: what is rounded to the type of the sum when a branch is written
+// stays as it is in fp32 and in fp64, whose products are of these types already.
+TEST(Bitwise, ProductsThatAddResidualsTrainTheSameModel) {
+    const std::string pp2 = "layout.pipeline_parallel=2", dp2 = "layout.data_parallel=2";
+    for (const char* text : {kGpt, kLlama})
+        for (const Sets& sets :
+             std::initializer_list<Sets>{{},
+                                         {"training.precision=fp64"},
+                                         {"training.norm_kernel=fused_add"},
+                                         {"layout.recompute=full"},
+                                         {"layout.activation_stash=bf16"},
+                                         {dp2, pp2, "layout.zero_stage=3"},
+                                         {pp2, "layout.virtual_pipeline=2", "layout.schedule=zb-v",
+                                          "layout.recompute=full"},
+                                         {"layout.context_parallel=2"}})
+            expect_fused(text, in_fp32_unless_said(sets), "training.residual_kernel=epilogue",
+                         plan::OpKind::residual_gemm);
+}
+
+// In 16 bits a branch is no longer rounded to its type, by half a unit of it at most, before it is
+// added: of each of a model's eight sums the part 2^-9 in bf16, 2^-12 in fp16. What that does to
+// the first loss and gradients stays within all of them together, were they of one sign.
+TEST(Parity, ProductsThatAddResidualsAreOffByARoundingOfEachBranch) {
+    RunOptions one;
+    one.steps = 1;
+    for (const auto& [precision, unit] : {std::pair{"bf16", 0x1p-9}, {"fp16", 0x1p-12}}) {
+        Sets sets = {std::string("training.precision=") + precision};
+        const Trained apart = train(scenario(kGpt, sets), one);
+        sets.emplace_back("training.residual_kernel=epilogue");
+        const Trained together = train(scenario(kGpt, sets), one);
+        EXPECT_NE(together.gradients, apart.gradients);
+        EXPECT_NEAR(together.losses[0], apart.losses[0], 8 * unit * apart.losses[0]);
+        EXPECT_LT(difference(together.gradients, apart.gradients).relative, 8 * unit);
+    }
+}
+
 std::vector<NamedLayout> fused_kernel_layouts() {
     const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
                       dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",

@@ -41,6 +41,7 @@ std::vector<Model> worlds() {
         {kGpt, layout("unfused", dropping({unfused, "tensor_parallel=2"}))},
         {kGpt, layout("masks", dropping({unfused, "training.dropout_masks=stored"}))},
         {kGpt, layout("added_norms", dropping({"training.norm_kernel=fused_add"}))},
+        {kGpt, layout("residuals", {"training.residual_kernel=epilogue"})},
         {kGpt, layout("epilogues", dropping({"training.activation_kernel=epilogue"}))},
         {kGpt, layout("bias_gradients", dropping({"training.bias_gradient_kernel=epilogue"}))},
         {kGpt, layout("sequence", dropping({"tensor_parallel=2", "sequence_parallel=true"}))},
@@ -61,7 +62,8 @@ std::vector<Model> worlds() {
                                  rope("{\"rope_type\":\"yarn\",\"factor\":4,\"beta_fast\":8,"
                                       "\"original_max_position_embeddings\":64}")})},
         {kLlama, layout("tensor", {"tensor_parallel=4", "recompute=full"})},
-        {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1"})},
+        {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1",
+                                     "training.loss_logits=in_place"})},
         {kLlama, layout("zero3", {"data_parallel=2", "zero_stage=3"})},
         {kLlama, layout("lora", {"tensor_parallel=2", "training.lora.rank=4"})},
         {kLlama, layout("window", {"model.model_type=mistral", "model.sliding_window=5"})},
@@ -173,7 +175,8 @@ std::vector<SlotAt> slots_of(const plan::Plan& plan) {
 TEST(ClosedPlan, PlacesDecideBits) {
     const std::vector<Model> models = {
         {kGpt, layout("gpt", {})},
-        {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1"})},
+        {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1",
+                                     "training.loss_logits=in_place"})},
         {kGpt, layout("zero3", {"data_parallel=2", "zero_stage=3"})}};
     for (const Model& model : models) {
         const plan::Scenario asked = scenario(model.text, model.layout.sets);

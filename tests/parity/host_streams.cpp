@@ -50,7 +50,9 @@ class HostKernels final : public runtime::Kernels {
         driver_.ask(stream_, "fetch", [&] { fetched = inner_.fetch(numbers); });
         return fetched;
     }
-    const double* keep(std::span<const double> values) override { return inner_.keep(values); }
+    const void* keep_bytes(std::span<const std::byte> bytes) override {
+        return inner_.keep_bytes(bytes);
+    }
 
   private:
     HostDriver& driver_;

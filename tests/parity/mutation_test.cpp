@@ -145,6 +145,28 @@ TEST(Mutation, AWrongEpilogueIsFound) {
         }
 }
 
+// A product that adds what is no residual, or leaves out its bias.
+TEST(Mutation, AWrongResidualOfAProductIsFound) {
+    const Sets sets = {"training.residual_kernel=epilogue"};
+    for (const bool residual : {true, false}) {
+        std::int64_t changed = 0;
+        RunOptions options;
+        options.change_plan = [&](plan::Plan& plan) {
+            for (Block& block : plan.blocks)
+                for (Op& op : block.ops) {
+                    if (!op.is<plan::ResidualGemm>() || op.label != "fc2") continue;
+                    ++changed;
+                    if (residual)
+                        op.reads[2] = block.input;
+                    else
+                        op.reads.pop_back();
+                }
+        };
+        EXPECT_TRUE(is_found(sets, options)) << residual;
+        EXPECT_EQ(changed, 1);  // layers share a block
+    }
+}
+
 // A bias's gradient that is of another linear's rows.
 TEST(Mutation, AWrongBiasGradientIsFound) {
     std::int64_t changed = 0;

@@ -72,6 +72,7 @@ inline const std::vector<Choice>& choices() {
         {"training.scatter_gather_transfers", 6, both},
         {"training.recompute_stops_early", 6, both},
         {"training.activation_kernel", 4, {"epilogue"}},
+        {"training.residual_kernel", 4, {"epilogue"}},
         {"training.bias_gradient_kernel", 4, {"epilogue"}},
     };
     return all;

@@ -12,6 +12,7 @@
 #include "runtime/streams/repeated_work.hpp"
 #include "runtime/streams/stream_device.hpp"
 #include "runtime/streams/stream_schedule.hpp"
+#include "sim/prediction.hpp"
 #include "tests/parity/host_streams.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
@@ -207,6 +208,33 @@ TEST_P(StreamSchedules, MarkNothingElseUnlessOpsAreTimed) {
 std::int64_t count_of(const std::vector<Asked>& log, Asked::What what) {
     return std::count_if(log.begin(), log.end(),
                          [what](const Asked& asked) { return asked.what == what; });
+}
+
+// Parameters that decay, that do not, and that another rank counts: all that a bucket has in one
+// launch, which is what the simulator has a price for; and one that clears the norm's sums.
+TEST_P(StreamSchedules, StepABucketAtOnce) {
+    const auto ranks = all_bound(GetParam());
+    const auto asked = [log = log_of_step(ranks, {})](const char* name) {
+        return std::count_if(log.begin(), log.end(), [name](const Asked& each) {
+            return each.what == Asked::What::request && each.name == name;
+        });
+    };
+    const sim::Profile profile =
+        sim::load_profile(std::string(ORRERY_SOURCE_DIR) + "/scenarios/profiles/cpu-core.json");
+    const sim::Prediction prediction = sim::simulate(ranks[0]->scenario, profile, {true}, "{}");
+    const auto& track = prediction.trace.tracks.front();
+    ASSERT_EQ(track.rank, 0);
+    const trace::ProgramOps& program =
+        prediction.trace.programs[static_cast<std::size_t>(track.program)];
+    const auto predicted = [&](plan::OpKind kind) {
+        return std::count_if(program.op.begin(), program.op.end(), [&](std::uint32_t op) {
+            return prediction.trace.ops[op].kind == kind;
+        });
+    };
+    EXPECT_GT(asked("adamw"), 0);
+    EXPECT_EQ(asked("adamw"), predicted(plan::OpKind::adamw));
+    EXPECT_EQ(asked("gradient_norm"), predicted(plan::OpKind::gradient_norm));
+    EXPECT_LE(asked("fill"), 1);
 }
 
 // On one rank a pass of a layer is one launch from the second step on, and what remains is what no

@@ -85,7 +85,9 @@ class FaultyKernels final : public runtime::Kernels {
         calls_.come("fetch");
         return inner_->fetch(numbers);
     }
-    const double* keep(std::span<const double> values) override { return inner_->keep(values); }
+    const void* keep_bytes(std::span<const std::byte> bytes) override {
+        return inner_->keep_bytes(bytes);
+    }
 
   private:
     std::unique_ptr<runtime::Kernels> inner_;

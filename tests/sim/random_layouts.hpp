@@ -82,6 +82,8 @@ inline Sets random_sets() {
     // Eight-bit products have sizes of multiples of 16.
     if (32 / context / (sharded ? tensor : 1) % 16 != 0 && precision == "fp8") precision = "bf16";
     const std::string clip = word({"0", "1"});
+    const std::string dropout = word({"0", "0.1"});
+    const bool adds_residuals = tensor == 1 && dropout == "0" && precision != "fp8";
     const bool judged = pipeline > 1 && (clip == "1" || precision == "fp16");
     const std::int64_t devices_per_node = pick({1, 2, 3, 4, 6, 8});
     Sets sets = joined(world(tensor * pipeline * data * context, devices_per_node),
@@ -122,11 +124,13 @@ inline Sets random_sets() {
                "training.optimizer.clip_norm=" + clip,
                "training.precision=" + precision,
                "layout.optimizer_post_validation=" + (judged ? word({"false", "true"}) : "false"),
-               "training.dropout=" + word({"0", "0.1"}),
+               "training.dropout=" + dropout,
                "training.dropout_masks=" + word({"stored", "recomputed"}),
                "training.logits_dtype=" + word({"same", "fp32"}),
                "training.loss_logits=" + word({"in_place", "copied", "gathered"}),
                "training.norm_kernel=" + word({"fused", "composed", "fused_add"}),
+               "training.residual_kernel=" +
+                   (adds_residuals ? word({"own", "epilogue"}) : std::string("own")),
                "training.activation_kernel=" +
                    (precision == "fp8" ? std::string("own") : word({"own", "epilogue"})),
                "training.bias_gradient_kernel=" +

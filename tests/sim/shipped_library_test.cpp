@@ -66,6 +66,7 @@ TEST(ShippedLibrary, PredictsTheStepsThatWereMeasuredBesideAProfile) {
         auto sets = row.at("settings").get<std::vector<std::string>>();
         sets.push_back("cluster.profile=" + folder + "profile.json");
         sets.push_back("cluster.device=h100-sxm-orrery");
+        sets.push_back("training.loss_logits=in_place");  // as it was that day
         const plan::ReadResult result = plan::read_scenario(
             kLibrary + "/" + steps.at("scenario").get<std::string>(), sets, kLibrary);
         ASSERT_TRUE(result.scenario) << plan::format_text(result.errors);

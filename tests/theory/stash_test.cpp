@@ -100,6 +100,7 @@ TEST(Stash, OfTheHeadIsItsLogits) {
     EXPECT_EQ(stash(block_named(plan_of(sets), "head.forward")), x + small + 2 * b * s * v);
     for (std::int64_t t : {1, 2, 4}) {
         Sets wide = sets;
+        wide.push_back("training.loss_logits=in_place");
         wide.push_back("training.logits_dtype=fp32");
         wide.push_back(set("layout.tensor_parallel", t));
         const plan::Plan plan = plan_of(wide);
@@ -127,12 +128,13 @@ TEST(Stash, AFusedLossReadsItsLogitsOnceLess) {
         }
         return bytes;
     };
-    const Sets fused = {"training.loss_logits=fused"};
+    const Sets fused = {"training.loss_logits=fused"}, apart = {"training.loss_logits=in_place"};
     // The maximum is written and read again by the sum, 4 bytes a token each.
-    EXPECT_EQ(moved({}) - moved(fused), static_cast<double>(logits + 4 * b * s));
+    EXPECT_EQ(moved(apart) - moved(fused), static_cast<double>(logits + 4 * b * s));
+    EXPECT_EQ(moved({}), moved(fused));  // as is Orrery's default
     // Ranks that share out the words agree on the maximum before they sum.
-    const Sets shared = {"training.loss_logits=fused", "layout.tensor_parallel=2"};
-    EXPECT_EQ(moved(shared), moved({"layout.tensor_parallel=2"}));
+    const std::string tp2 = "layout.tensor_parallel=2";
+    EXPECT_EQ(moved({fused[0], tp2}), moved({apart[0], tp2}));
     // It reads 16 bits, whatever other losses of the stack do.
     EXPECT_EQ(moved({"training.loss_logits=fused", "training.logits_dtype=fp32"}), moved(fused));
 }

@@ -279,6 +279,7 @@ class RankFile {
         };
         if (op.is<plan::Gemm>()) put_sizes(op.as<plan::Gemm>());
         if (op.is<plan::ActivatedGemm>()) put_sizes(op.as<plan::ActivatedGemm>());
+        if (op.is<plan::ResidualGemm>()) put_sizes(op.as<plan::ResidualGemm>());
         if (op.is<plan::BiasGradientGemm>()) put_sizes(op.as<plan::BiasGradientGemm>());
     }
 

@@ -250,7 +250,8 @@ void add_megatron_kernels(const Wanted& wanted, Settings& out) {
     if (wanted.given("training.loss_logits") && framework.loss_logits == LossLogits::fused) {
         out.push_back({"--cross-entropy-loss-fusion"});
         out.push_back({"--cross-entropy-fusion-impl", "te"});
-    } else if (framework.loss_logits == LossLogits::in_place) {
+    } else if (framework.loss_logits == LossLogits::in_place ||
+               framework.loss_logits == LossLogits::fused) {
         add_if(out, framework.loss_kernel == LossKernel::fused, "--cross-entropy-loss-fusion");
     }
     if (wanted.given("training.gradient_bucket_mb"))

@@ -25,7 +25,25 @@ void unscale_as(const Unscale& op, Team& team) {
 }
 
 template <typename W>
-void adamw_piece(const AdamW& op, double clip, std::int64_t begin, std::int64_t n) {
+void sign_piece(const AdamW& op, double sign_rate, std::int64_t begin, std::int64_t n) {
+    const Buffer& weights = op.master ? op.master : op.parameters;
+    const auto rate = static_cast<W>(sign_rate);
+    Space<W> gradient, parameter;
+    const ConstArray<W> g(read(op.gradients, begin, n, gradient.at), n);
+    const ConstArray<W> before(read(weights, begin, n, parameter.at), n);
+    W* const w = target(weights, begin, parameter.at);
+    for (std::int64_t i = 0; i < n; ++i) {
+        W stepped = before[i];
+        if (g[i] > 0) stepped -= rate;
+        if (g[i] < 0) stepped += rate;
+        w[i] = stepped;
+    }
+    store(w, weights, begin, n);
+    if (op.master) convert_to(op.parameters, begin, n, w);
+}
+
+template <typename W>
+void adamw_piece(const AdamW& op, double clip, double decay, std::int64_t begin, std::int64_t n) {
     Space<W> gradient, parameter;
     const Buffer& weights = op.master ? op.master : op.parameters;
     const auto beta1 = static_cast<W>(op.beta1), beta2 = static_cast<W>(op.beta2);
@@ -33,7 +51,7 @@ void adamw_piece(const AdamW& op, double clip, std::int64_t begin, std::int64_t 
     const auto factor = static_cast<W>(clip), epsilon = static_cast<W>(op.epsilon);
     const auto rate = static_cast<W>(op.learning_rate / op.correction1);
     const auto inverse2 = static_cast<W>(1 / op.correction2);
-    const auto kept = static_cast<W>(1 - op.learning_rate * op.weight_decay);
+    const auto kept = static_cast<W>(1 - op.learning_rate * decay);
     const ConstArray<W> g(read(op.gradients, begin, n, gradient.at), n);
     Space<W> first, second;
     const ConstArray<W> m_before(read(op.m, begin, n, first.at), n);
@@ -68,8 +86,14 @@ void adamw(const AdamW& op, Team& team) {
         if (flag != nullptr && *flag > 0) return;
     const double clip = clip_factor(op.norm_bins, op.clip_norm);
     with_work_type(op.m.dtype, [&](auto w) {
-        for_pieces(team, op.elements, [&](std::int64_t begin, std::int64_t n) {
-            adamw_piece<decltype(w)>(op, clip, begin, n);
+        for_runs(op.runs, op.elements, [&](const SteppedRun& run) {
+            const double decay = run.decays ? op.weight_decay : 0;
+            for_pieces(team, run.elements, [&](std::int64_t begin, std::int64_t n) {
+                if (run.sign_rate > 0)
+                    sign_piece<decltype(w)>(op, run.sign_rate, run.first + begin, n);
+                else
+                    adamw_piece<decltype(w)>(op, clip, decay, run.first + begin, n);
+            });
         });
     });
 }

@@ -73,6 +73,18 @@ void for_pieces(Team& team, std::int64_t n, const F& f) {
     });
 }
 
+// Calls f(run) for the runs of a request of so many elements.
+template <typename Run, typename F>
+void for_runs(const ElementRuns<Run>& runs, std::int64_t elements, const F& f) {
+    if (runs.of == nullptr) {
+        Run whole;
+        whole.elements = elements;
+        f(whole);
+    }
+    for (std::int64_t i = 0; i < runs.count; ++i)
+        f(runs.of[i]);
+}
+
 // Rows that are work enough for handing them out to cost little.
 inline std::int64_t rows_per_part(std::int64_t width) {
     const std::int64_t rows = kPiece * kPiecesPerPart / (width > 0 ? width : 1);

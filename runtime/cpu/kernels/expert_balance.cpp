@@ -1,4 +1,4 @@
-// count_choices, balance_gradient, router_z_gradient, load_gradient and sign_step.
+// count_choices, balance_gradient, router_z_gradient and load_gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -89,24 +89,6 @@ void load_gradient_as(const LoadGradient& op) {
     }
 }
 
-template <typename W>
-void sign_step_as(const SignStep& op) {
-    const Buffer& weights = op.master ? op.master : op.parameters;
-    const auto rate = static_cast<W>(op.rate);
-    for (std::int64_t begin = 0; begin < op.elements; begin += kPiece) {
-        const std::int64_t n = std::min(kPiece, op.elements - begin);
-        Space<W> gradient, w;
-        convert_from(op.gradients, begin, n, gradient.at);
-        convert_from(weights, begin, n, w.at);
-        for (std::int64_t i = 0; i < n; ++i) {
-            if (gradient.at[i] > 0) w.at[i] -= rate;
-            if (gradient.at[i] < 0) w.at[i] += rate;
-        }
-        convert_to(weights, begin, n, w.at);
-        if (op.master) convert_to(op.parameters, begin, n, w.at);
-    }
-}
-
 }  // namespace
 
 void router_z_gradient(const RouterZGradient& op, Team& team) {
@@ -115,13 +97,6 @@ void router_z_gradient(const RouterZGradient& op, Team& team) {
 
 void load_gradient(const LoadGradient& op, Team&) {
     with_work_type(op.dbias.dtype, [&](auto w) { load_gradient_as<decltype(w)>(op); });
-}
-
-void sign_step(const SignStep& op, Team&) {
-    for (const float* flag : op.skip_where)
-        if (flag != nullptr && *flag > 0) return;
-    with_work_type((op.master ? op.master : op.parameters).dtype,
-                   [&](auto w) { sign_step_as<decltype(w)>(op); });
 }
 
 void count_choices(const CountChoices& op, Team&) {

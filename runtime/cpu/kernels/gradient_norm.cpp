@@ -51,14 +51,17 @@ void gradient_norm_as(const GradientNorm& op, Team& team) {
     auto* const of_worker = static_cast<Bins*>(team.shared_scratch());
     for (int worker = 0; worker < team.size(); ++worker)
         new (of_worker + worker) Bins;
-    team.parallel_for(op.elements, kPiece * kPiecesPerPart,
-                      [&](std::int64_t begin, std::int64_t end, int worker) {
-                          Space<W> space;
-                          for (std::int64_t i = begin; i < end; i += kPiece) {
-                              const std::int64_t n = end - i < kPiece ? end - i : kPiece;
-                              add_squares(read(op.gradients, i, n, space.at), n, of_worker[worker]);
-                          }
-                      });
+    for_runs(op.runs, op.elements, [&](const ElementRun& run) {
+        team.parallel_for(run.elements, kPiece * kPiecesPerPart,
+                          [&](std::int64_t begin, std::int64_t end, int worker) {
+                              Space<W> space;
+                              for (std::int64_t i = begin; i < end; i += kPiece) {
+                                  const std::int64_t n = end - i < kPiece ? end - i : kPiece;
+                                  add_squares(read(op.gradients, run.first + i, n, space.at), n,
+                                              of_worker[worker]);
+                              }
+                          });
+    });
     for (int worker = 0; worker < team.size(); ++worker)
         for (int bin = 0; bin < kBins; ++bin)
             for (std::int64_t lane = 0; lane < kLanes; ++lane)

@@ -169,6 +169,11 @@ class TiledProduct {
             Array<W>(c, tile.columns) +=
                 ConstArray<W>(read(op_.bias, tile.column, tile.columns, space.at), tile.columns);
         }
+        if (op_.residual) {
+            Space<W> space;
+            Array<W>(c, tile.columns) +=
+                ConstArray<W>(read(op_.residual, at, tile.columns, space.at), tile.columns);
+        }
         store(c, op_.c, at, tile.columns);
     }
 
@@ -181,6 +186,7 @@ class TiledProduct {
         };
         if (op_.accumulate) add(op_.c, at);
         if (op_.bias) add(op_.bias, tile.column);
+        if (op_.residual) add(op_.residual, at);
         if (op_.c.dtype == kDType<W>)
             Array<W>(data<W>(op_.c, at), tile.columns) = row;
         else

@@ -151,6 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"again", kLlama, {"layout.recompute=full", "layout.pipeline_parallel=4"}},
         Planted{"added_norms", kGpt, {"training.norm_kernel=fused_add"}},
         Planted{"epilogues", kGpt, {"training.activation_kernel=epilogue"}},
+        Planted{"residuals", kGpt, {"training.residual_kernel=epilogue"}},
         Planted{"bias_gradients", kGpt, {"training.bias_gradient_kernel=epilogue"}},
         Planted{"epilogues_again",
                 kGpt,

@@ -106,8 +106,8 @@ class FakeKernels final : public runtime::Kernels {
     const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
         return numbers.data();
     }
-    const double* keep(std::span<const double> values) override {
-        return kept_.emplace_back(values.begin(), values.end()).data();
+    const void* keep_bytes(std::span<const std::byte> bytes) override {
+        return kept_.emplace_back(bytes.begin(), bytes.end()).data();
     }
 
   private:
@@ -189,7 +189,7 @@ class FakeKernels final : public runtime::Kernels {
     }
 
     FakeMachine& machine_;
-    std::list<std::vector<double>> kept_;
+    std::list<std::vector<std::byte>> kept_;
 };
 
 class FakeDriver final : public runtime::StreamDriver {

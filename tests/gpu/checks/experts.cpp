@@ -426,30 +426,6 @@ void check_balance(World& world, bool sigmoid, bool scaled) {
                        roundings_of_sum(kExperts) + (world.dtype() == DType::fp32 ? 0 : 0x1p16));
 }
 
-void check_sign_step(World& world, bool masters, double skip) {
-    constexpr std::int64_t kElements = 300;
-    world.begin("sign_step",
-                std::string(masters ? "masters" : "alone") + (skip > 0 ? ", skipped" : ""));
-    Values signs = normals(kElements, 1);
-    signs[7] = 0;
-    Tensor& gradients = world.in(DType::fp32, signs);
-    Tensor& master = world.in(DType::fp32, normals(kElements, 2));
-    Tensor& parameters = world.in(normals(kElements, 3));
-    Tensor& flag = world.in(DType::fp32, {skip});
-    world.run([&](Kernels& kernels, const Place& at) {
-        SignStep step;
-        step.elements = kElements;
-        step.rate = 0.01;
-        step.skip_where = {nullptr, at.at<float>(flag)};
-        step.gradients = at(gradients);
-        if (masters) step.master = at(master);
-        step.parameters = at(parameters);
-        kernels.sign_step(step);
-    });
-    world.expect_close("master", master, 1);
-    world.expect_close("parameters", parameters, 1);
-}
-
 }  // namespace
 
 void check_routers(World& world) {
@@ -460,9 +436,6 @@ void check_routers(World& world) {
     for (const bool sigmoid : {false, true})
         for (const bool scaled : {false, true})
             check_balance(world, sigmoid, scaled);
-    for (const bool masters : {false, true})
-        for (const double skip : {0.0, 1.0})
-            check_sign_step(world, masters, skip);
     for (const SequencePart& part :
          {SequencePart{}, SequencePart{2, 1, false}, SequencePart{2, 0, true}})
         for (const std::int64_t tensor : {1, 2})

@@ -44,6 +44,27 @@ void check_form(World& world, GemmForm form, const char* name, const Size& size)
     world.expect_close("c", c, roundings_of_sum(size.k), biased ? rounding_before(c, added) : 0);
 }
 
+// Where a residual stands for what was there, the result is another tensor.
+void check_residual(World& world, const Size& size, bool biased) {
+    world.begin("gemm", text("forward", size, biased ? ", bias, residual" : ", residual"));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Values added = normals(size.n, 3);
+    Tensor& bias = world.in(added);
+    const Values before = normals(size.m * size.n, 4);
+    Tensor& residual = world.in(before);
+    Tensor& c = world.out(size.m * size.n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        Gemm op{GemmForm::forward, size.m, size.n, size.k, at(a), at(b), {}, at(c)};
+        if (biased) op.bias = at(bias);
+        op.residual = at(residual);
+        kernels.gemm(op);
+    });
+    added.insert(added.end(), before.begin(), before.end());
+    world.expect_close("c", c, roundings_of_sum(size.k), 2 * rounding_before(c, added));
+    world.expect_same("residual", residual);
+}
+
 // GELU's slope is nowhere more than this.
 constexpr double kGeluSlope = 1.13;
 
@@ -167,6 +188,8 @@ void check_products(World& world) {
         check_form(world, GemmForm::weight_gradient, "weight gradient", size);
         check_factor(world, GemmForm::forward, "forward", size);
         check_factor(world, GemmForm::weight_gradient, "weight gradient", size);
+        for (const bool biased : {true, false})
+            check_residual(world, size, biased);
         check_gradient(world, world.dtype(), size);
         if (size.n % 8 == 0) {
             check_epilogue(world, size, true);

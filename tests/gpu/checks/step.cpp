@@ -1,5 +1,7 @@
 // The loss, and what is done to gradients and scalars at the end of a step.
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "tests/gpu/checks/checks.hpp"
 
@@ -118,8 +120,16 @@ void check_loss_of(World& world, const LogitsPart& part, const std::string& vari
     world.expect_close("dx", dx, 16);
 }
 
+// Runs that begin and end anywhere, some neighbours, some of more than a block's tile.
+std::vector<SteppedRun> runs_of(std::int64_t n) {
+    const std::int64_t most = n - 140;
+    return {{{0, 16}, false},         {{16, 9}, true},     {{25, 3}, false},
+            {{40, 64}, true, 0.01},   {{120, most}, true}, {{120 + most, 7}, true, 0.02},
+            {{128 + most, 12}, false}};
+}
+
 void check_adamw(World& world, const std::string& variant, DType gradients, bool clips, bool skips,
-                 std::int64_t n) {
+                 std::int64_t n, const std::vector<SteppedRun>& runs = {}) {
     const bool masters = world.dtype() != DType::fp32;
     world.begin("adamw", variant);
     Values second = normals(n, 3);
@@ -147,6 +157,7 @@ void check_adamw(World& world, const std::string& variant, DType gradients, bool
         op.v = at(v);
         if (masters) op.master = at(master);
         op.parameters = at(parameters);
+        if (!runs.empty()) op.runs = {kernels.keep(runs), std::ssize(runs)};
         kernels.adamw(op);
     });
     world.expect_same("m", m);
@@ -240,6 +251,17 @@ void check_gradients(World& world) {
         kernels.gradient_norm({n, at(g), at.at<double>(bins)});
     });
     world.expect_same("bins", bins);
+    world.begin("gradient_norm", "of runs");
+    std::vector<ElementRun> runs;
+    for (const SteppedRun& run : runs_of(n))
+        runs.push_back(run);
+    Tensor& with_gaps = world.in(gradients);
+    Tensor& of_runs = world.in(DType::fp64, {0x1p-12, 0x1p-30, 0, 0, 0});
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gradient_norm(
+            {n, at(with_gaps), at.at<double>(of_runs), {kernels.keep(runs), std::ssize(runs)}});
+    });
+    world.expect_same("bins", of_runs);
     check_unscale(world, 1, false);
     check_unscale(world, 1, true);
     check_unscale(world, INFINITY, false);
@@ -250,6 +272,9 @@ void check_gradients(World& world) {
         check_adamw(world, "fp32 gradients, clipped", DType::fp32, true, false, elements);
         check_adamw(world, "skipped", world.dtype(), true, true, elements);
     }
+    const std::int64_t elements = world.large() ? (std::int64_t{1} << 20) + 5 : 9001;
+    check_adamw(world, "runs", world.dtype(), true, false, elements, runs_of(elements));
+    check_adamw(world, "runs, skipped", world.dtype(), true, true, elements, runs_of(elements));
 }
 
 void check_scalars(World& world) {

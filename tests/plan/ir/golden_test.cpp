@@ -338,6 +338,17 @@ TEST(PlanGolden, Epilogues) {
     expect_golden("epilogues_again", blocks_named(build_plan(s), "layer"));
 }
 
+// Both sums of a layer, the first one again where the layer is made again; norms of fused_add have
+// nothing left.
+TEST(PlanGolden, ResidualProducts) {
+    Scenario s = small_gpt2();
+    s.training.framework.residual_kernel = ResidualKernel::epilogue;
+    s.training.framework.norm_kernel = NormKernel::fused_add;
+    expect_golden("residual_products", blocks_named(build_plan(s), "layer"));
+    s.layout.recompute = Recompute::full;
+    expect_golden("residual_products_again", blocks_named(build_plan(s), "layer"));
+}
+
 // Of every linear, but where the bias is added to a share of its product's rows.
 TEST(PlanGolden, BiasGradients) {
     Scenario s = small_gpt2();

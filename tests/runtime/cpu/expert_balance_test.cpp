@@ -138,22 +138,5 @@ TEST(LoadGradient, IsWhatAnExpertHasMoreThanTheMean) {
     }
 }
 
-// Gradients of 16 bits, masters of 32.
-TEST(SignStep, GoesAsFarWhateverTheGradient) {
-    Team team(2);
-    const Values gradients = {0.001, -40, 0, 7}, weights = {1, 2, 3, -4};
-    const Tensor tg(plan::DType::bf16, gradients), master(plan::DType::fp32, weights),
-        parameters(plan::DType::bf16, std::int64_t{4});
-    float skips = 1;
-    SignStep step{4, 0.125, {&skips, nullptr}, tg.buffer(), master.buffer(), parameters.buffer()};
-    kernels().sign_step(step, team);
-    EXPECT_EQ(master.values(), weights);
-    skips = 0;
-    kernels().sign_step(step, team);
-    const Values stepped = {0.875, 2.125, 3, -4.125};
-    EXPECT_EQ(master.values(), stepped);
-    EXPECT_EQ(parameters.values(), stepped);
-}
-
 }  // namespace ORRERY_TEST_FILE
 }  // namespace orrery::runtime

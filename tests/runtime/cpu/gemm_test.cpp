@@ -89,6 +89,74 @@ TEST(Gemm, AccumulatesWeightGradientsInTheirType) {
     }
 }
 
+// Beside the bias and the factor, which is not of it.
+TEST(Gemm, AddsAResidualThatIsAnother) {
+    for (const Size& size : kSizes)
+        for (const double factor : {1.0, 0.375}) {
+            const Values a = exact_numbers(size.m * size.k, 1),
+                         b = exact_numbers(size.n * size.k, 2);
+            const Values bias = exact_numbers(size.n, 3), x = exact_numbers(size.m * size.n, 4);
+            const Computation run = [&](const World& world) {
+                const Tensor ta = world.in(a), tb = world.in(b), tbias = world.in(bias),
+                             tx = world.in(x);
+                const Tensor c = world.out(x.size());
+                Gemm op{GemmForm::forward, size.m,         size.n,     size.k, ta.buffer(),
+                        tb.buffer(),       tbias.buffer(), c.buffer(), false,  factor};
+                op.residual = tx.buffer();
+                world.table.gemm(op, world.team);
+                return std::vector{c};
+            };
+            Values expected = product(GemmForm::forward, size, a, b);
+            for (std::size_t i = 0; i < expected.size(); ++i)
+                expected[i] =
+                    expected[i] * factor + bias[i % static_cast<std::size_t>(size.n)] + x[i];
+            EXPECT_EQ(in_fp64(run)[0], expected);
+            expect_everywhere(run, 2.0 * static_cast<double>(size.k) + 4);
+        }
+}
+
+// As a product and residual_add, but that these round the branch to its type: to the bit where that
+// is the type they compute in, else off by half a unit of the branch and of either sum.
+TEST(Gemm, SparesARoundingWhereItAddsAResidual) {
+    constexpr Size kSize{37, 53, 29};
+    const Values a = exact_numbers(kSize.m * kSize.k, 1), b = exact_numbers(kSize.n * kSize.k, 2);
+    const Values bias = exact_numbers(kSize.n, 3), x = exact_numbers(kSize.m * kSize.n, 4);
+    const Values branch_exactly = product(GemmForm::forward, kSize, a, b);
+    Team team(2);
+    for (const KernelTable* table : {&baseline_kernels(), &kernels()})
+        for (const DType type : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+            const Tensor ta(type, a), tb(type, b), tbias(type, bias), tx(type, x);
+            const Tensor branch(type, std::int64_t{kSize.m * kSize.n}),
+                apart(type, std::int64_t{kSize.m * kSize.n}),
+                together(type, std::int64_t{kSize.m * kSize.n});
+            Gemm op{GemmForm::forward, kSize.m,     kSize.n, kSize.k,
+                    ta.buffer(),       tb.buffer(), {},      branch.buffer()};
+            table->gemm(op, team);
+            ResidualAdd sum;
+            sum.rows = kSize.m;
+            sum.width = kSize.n;
+            sum.branch = branch.buffer();
+            sum.biases[0] = tbias.buffer();
+            sum.x = tx.buffer();
+            sum.y = apart.buffer();
+            table->residual_add(sum, team);
+            op.bias = tbias.buffer();
+            op.residual = tx.buffer();
+            op.c = together.buffer();
+            table->gemm(op, team);
+            if (type == DType::fp32 || type == DType::fp64) {
+                EXPECT_EQ(together.bytes(), apart.bytes());
+                continue;
+            }
+            const Values y = together.values(), z = apart.values();
+            for (std::size_t i = 0; i < y.size(); ++i)
+                EXPECT_NEAR(y[i], z[i],
+                            unit_of(type) *
+                                (std::abs(branch_exactly[i]) + std::abs(y[i]) + std::abs(z[i])));
+            EXPECT_NE(y, z);
+        }
+}
+
 // The factor is of the product, and not of what it is added to: the bias, or what is there already.
 // 3/8 of the exact product is exact, too.
 TEST(Gemm, AFactorIsOfTheProductAlone) {

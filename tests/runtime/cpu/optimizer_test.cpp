@@ -75,6 +75,27 @@ TEST(GradientNorm, IsTheRootOfTheSumOfSquares) {
     }
 }
 
+// Runs that begin and end anywhere, some neighbours, some of more than a piece.
+std::vector<ElementRun> runs_of_elements() {
+    return {{3, 5}, {8, 1}, {100, 20'000}, {20'100, 77}, {40'000, 10'003}};
+}
+
+TEST(GradientNorm, IsOfWhatRunsHold) {
+    std::vector<float> g = gradients(50'003);
+    for (const KernelTable* table : {&baseline_kernels(), &kernels()}) {
+        Team team(2);
+        Bins expected{}, found{};
+        const std::vector<ElementRun> runs = runs_of_elements();
+        for (const ElementRun& run : runs)
+            add_to(expected, *table, g, static_cast<std::size_t>(run.first),
+                   static_cast<std::size_t>(run.first + run.elements), team);
+        table->gradient_norm(
+            {std::ssize(g), {g.data(), DType::fp32}, found.data(), {runs.data(), std::ssize(runs)}},
+            team);
+        EXPECT_EQ(found, expected);
+    }
+}
+
 // At the ends of the range that the header states.
 TEST(GradientNorm, IsExactOverItsRange) {
     Team team(1);
@@ -240,6 +261,87 @@ TEST(AdamW, RoundsStatesToTheirTypes) {
                 EXPECT_EQ(narrow[state], Tensor(DType::bf16, wide[state]).values());
             EXPECT_EQ(narrow[2], wide[2]);
         }
+}
+
+// The part of a tensor that a run holds.
+Buffer from(const Tensor& tensor, std::int64_t element) {
+    Buffer buffer = tensor.buffer();
+    buffer.data = static_cast<std::byte*>(buffer.data) + element * plan::size_bytes(buffer.dtype);
+    return buffer;
+}
+
+// A state in the types of mixed precision, and a step of it.
+struct MixedState {
+    Tensor m, v, master, w, g;
+
+    explicit MixedState(std::int64_t n)
+        : m(DType::fp32, exact_numbers(n, 1)),
+          v(DType::fp32, Values(static_cast<std::size_t>(n), 0.25)),
+          master(DType::fp32, exact_numbers(n, 3)),
+          w(DType::bf16, exact_numbers(n, 3)),
+          g(DType::bf16, exact_numbers(n, 2)) {}
+    AdamW step(std::int64_t first, std::int64_t n) const {
+        AdamW op = hyperparameters(n, 1);
+        op.gradients = from(g, first);
+        op.m = from(m, first);
+        op.v = from(v, first);
+        op.master = from(master, first);
+        op.parameters = from(w, first);
+        return op;
+    }
+    std::array<Values, 4> values() const {
+        return {m.values(), v.values(), master.values(), w.values()};
+    }
+};
+
+// As if each run were a request of its own, and what is in none is left alone.
+TEST(AdamW, RunsAreSteppedEachByItsOwn) {
+    constexpr std::int64_t kElements = 50'003;
+    for (const KernelTable* table : {&baseline_kernels(), &kernels()}) {
+        Team team(2);
+        const MixedState expected(kElements), found(kElements);
+        std::vector<SteppedRun> runs;
+        for (const ElementRun& run : runs_of_elements())
+            runs.push_back({run, runs.size() % 2 == 0});
+        for (const SteppedRun& run : runs) {
+            AdamW op = expected.step(run.first, run.elements);
+            if (!run.decays) op.weight_decay = 0;
+            table->adamw(op, team);
+        }
+        AdamW op = found.step(0, kElements);
+        op.runs = {runs.data(), std::ssize(runs)};
+        table->adamw(op, team);
+        EXPECT_EQ(found.values(), expected.values());
+        EXPECT_NE(found.values(), MixedState(kElements).values());
+    }
+}
+
+// Gradients of 16 bits, masters of 32; moments stay as they are.
+TEST(AdamW, RunsOfASignRateGoAsFarWhateverTheGradient) {
+    Team team(2);
+    const Values gradients = {9, 0.001, -40, 0, 7, 9}, weights = {5, 1, 2, 3, -4, 5};
+    const Values moments(6, 0.5);
+    const Tensor g(DType::bf16, gradients), master(DType::fp32, weights),
+        parameters(DType::bf16, weights), m(DType::fp32, moments), v(DType::fp32, moments);
+    const SteppedRun run{{1, 4}, true, 0.125};
+    float skips = 1;
+    AdamW op = hyperparameters(6, 1);
+    op.skip_where = {&skips, nullptr};
+    op.gradients = g.buffer();
+    op.m = m.buffer();
+    op.v = v.buffer();
+    op.master = master.buffer();
+    op.parameters = parameters.buffer();
+    op.runs = {&run, 1};
+    kernels().adamw(op, team);
+    EXPECT_EQ(master.values(), weights);
+    skips = 0;
+    kernels().adamw(op, team);
+    const Values stepped = {5, 0.875, 2.125, 3, -4.125, 5};
+    EXPECT_EQ(master.values(), stepped);
+    EXPECT_EQ(parameters.values(), stepped);
+    EXPECT_EQ(m.values(), moments);
+    EXPECT_EQ(v.values(), moments);
 }
 
 TEST(AdamW, SkipTouchesNothing) {
