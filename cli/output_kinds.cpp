@@ -86,6 +86,11 @@ OutputKind svg_output() {
     return kind;
 }
 
+OutputKind nccl_table_output() {
+    return {false, unless([](std::string_view text) { return text.starts_with("# nccl-tests"); },
+                          "exists, and is no table of nccl-tests")};
+}
+
 OutputKind metrics_output() {
     return {false, unless([](std::string_view text) { return text.starts_with(kMetricsBegin); },
                           "exists, and is no file of metrics of orrery watch")};

@@ -18,6 +18,8 @@ OutputKind scenario_output();
 // What launch writes: by the name in its first lines, or as a script for Slurm begins.
 OutputKind launch_output();
 OutputKind svg_output();
+// A table that nccl-tests printed, or calibrate as they do.
+OutputKind nccl_table_output();
 // What watch keeps for Prometheus, known by how it begins.
 inline constexpr std::string_view kMetricsBegin = "# HELP orrery_run_";
 OutputKind metrics_output();

@@ -4,6 +4,7 @@
 // that is not that of the collective, a table that was cut short are faults, never skipped.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,34 @@ NcclTests read_nccl_tests(const std::string& text, const std::string& path,
 // The two formats, each without the checks that they share.
 NcclTests read_nccl_table(const std::string& text, const std::string& path);
 NcclTests read_nccl_json(const std::string& text, const std::string& path);
+
+// Timings of a collective to be printed as the programs print theirs.
+struct NcclTable {
+    struct Rank {
+        std::string host;
+        std::int64_t process = 0;
+        std::int64_t device = 0;  // among those of its host
+        std::string bus;          // of PCI, "0000:1b:00"; or what the device hangs at else
+        std::string name;         // of the device
+    };
+    struct Row {
+        double bytes = 0;
+        // A call of the size; nothing where there is none of that way.
+        std::optional<double> out_of_place_s, in_place_s;
+    };
+    std::string program;     // that timed, and its version: "orrery 1.2.3"
+    std::string collective;  // as a profile names it
+    int library = 0;         // NCCL_VERSION_CODE; 0: not NCCL, or not known
+    int warm_ups = 1, calls = 20;
+    std::vector<Rank> ranks;
+    std::vector<Row> rows;  // of fp32, ascending
+};
+
+// With #wrong N/A: nothing has looked at what came of the calls. read_nccl_tests reads it.
+std::string nccl_table_text(const NcclTable& table);
+
+// NCCL_VERSION_CODE 22805 of "2.28.5"; 0 of what is no version.
+int nccl_version_code(const std::string& version);
 
 // The collective of a program: "all_reduce" of "./build/all_reduce_perf_mpi".
 std::string collective_of_program(const std::string& program);

@@ -5,9 +5,28 @@
 #include <fmt/format.h>
 
 #include "calib/measure/machine.hpp"
+#include "runtime/backends/rank_devices.hpp"
+#include "runtime/launch/bind_thread.hpp"
 #include "runtime/machine/inspect.hpp"
 
 namespace orrery::measure {
+namespace {
+
+// This thread, and those that it starts, to the cores of the GPU's NUMA node: what they lock of the
+// host's memory is of there. Says which they are.
+std::string run_near(runtime::LibraryLoader& loader, int number) {
+    constexpr auto kWherePossible = plan::BindTo::automatic;
+    runtime::RankDevice device = runtime::rank_devices(
+        loader, {.ranks = number + 1, .devices = number + 1})[static_cast<std::size_t>(number)];
+    device.local_rank = 0;
+    const runtime::Binding binding = runtime::tried(
+        kWherePossible,
+        runtime::bind_to_gpus(kWherePossible, runtime::processors_of_process(), {device}));
+    if (const runtime::RankBinding* rank = binding.of(0)) runtime::bind_thread(*rank);
+    return "bound: " + runtime::binding_text(binding);
+}
+
+}  // namespace
 
 DeviceMachine device_machine(runtime::LibraryLoader& loader, int number) {
     const auto gpu = runtime::visible_gpu(loader, number);
@@ -34,6 +53,7 @@ Calibration measure_device_profile(const DeviceOptions& options, const MakeDrive
     // What it takes from there is looked at before minutes are spent.
     if (!options.base_path.empty()) sim::load_profile(options.base_path);
     DeviceMachine machine = device_machine(loader, number);
+    machine.host_cores = run_near(loader, number);
     const auto monitor = runtime::watch_gpu(loader, machine.gpu.bus_id);
     if (monitor) machine.power_limit_w = monitor->power_limit_w();
     const auto now = [] {

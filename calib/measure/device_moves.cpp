@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "calib/measure/device_timings.hpp"
+#include "calib/measure/size_draw.hpp"
 #include "calib/measure/timing.hpp"
 
 namespace orrery::measure {
@@ -85,6 +86,24 @@ std::vector<fit::MemoryRow> time_moves(DeviceTimer& timer, DeviceOperands& opera
             rows.push_back({moves.name, moves.reduction, bytes,
                             bytes <= resident_bytes ? timer.warm_us(call) : timer.cold_us(call)});
         }
+    }
+    return rows;
+}
+
+std::vector<fit::MemoryRow> time_transposes(DeviceTimer& timer, DeviceOperands& operands,
+                                            const DeviceGrid& grid) {
+    constexpr int kShapes = 16;
+    constexpr std::int64_t kMultiple = 16;
+    SizeDraw draw;
+    std::vector<fit::MemoryRow> rows;
+    operands.fill(DType::fp8_e4m3);
+    for (int i = 0; i < kShapes; ++i) {
+        const std::int64_t down = draw(grid.gemm_low, grid.gemm_high, kMultiple);
+        const std::int64_t across = draw(grid.gemm_low, grid.gemm_high, kMultiple);
+        const runtime::Transpose transpose{down, across, 1, operands[0], operands[1]};
+        rows.push_back({std::string(plan::name(plan::OpKind::transpose)), false,
+                        2 * static_cast<double>(down * across),
+                        timer.cold_us([&](Kernels& kernels) { kernels.transpose(transpose); })});
     }
     return rows;
 }

@@ -21,14 +21,19 @@ DeviceOperands::DeviceOperands(runtime::StreamDriver& driver, std::int64_t parts
 
 void DeviceOperands::fill(plan::DType dtype) {
     dtype_ = dtype;
+    for (std::int64_t part = 0; part < parts_; ++part)
+        fill(dtype, part);
+}
+
+void DeviceOperands::fill(plan::DType dtype, std::int64_t part) {
     Operand numbers(dtype, kDrawnOnce);
     const std::span<const std::byte> drawn(
         static_cast<const std::byte*>(numbers.data()),
         static_cast<std::size_t>(kDrawnOnce * plan::size_bytes(dtype)));
-    const std::int64_t bytes = parts_ * part_bytes_;
-    for (std::int64_t at = 0; at < bytes; at += static_cast<std::int64_t>(drawn.size())) {
-        const auto count = std::min(drawn.size(), static_cast<std::size_t>(bytes - at));
-        driver_.write(memory_ + at, drawn.first(count));
+    std::byte* const memory = memory_ + part * part_bytes_;
+    for (std::int64_t at = 0; at < part_bytes_; at += static_cast<std::int64_t>(drawn.size())) {
+        const auto count = std::min(drawn.size(), static_cast<std::size_t>(part_bytes_ - at));
+        driver_.write(memory + at, drawn.first(count));
     }
 }
 

@@ -18,6 +18,8 @@ class DeviceOperands {
 
     // All parts anew. Nothing may be under way.
     void fill(plan::DType dtype);
+    // One of them with numbers of another type, by which as() then names it.
+    void fill(plan::DType dtype, std::int64_t part);
 
     runtime::Buffer operator[](std::int64_t part) const {
         return {memory_ + part * part_bytes_, dtype_};

@@ -13,6 +13,10 @@ using plan::DType;
 using runtime::GemmForm;
 using runtime::Kernels;
 
+// Of an element type, and of a head size: enough that some are held out, however little time is
+// left.
+constexpr std::size_t kFewestRows = 60, kFewestAttentionRows = 16;
+
 using Shape = std::array<std::int64_t, 3>;  // m, n, k
 
 std::vector<Shape> gemm_shapes(const DeviceGrid& grid, double most_flops) {
@@ -38,6 +42,32 @@ DeviceTimer::Call product(const Shape& shape, GemmForm form, const DeviceOperand
     gemm.a = operands[0];
     gemm.b = operands[1];
     gemm.c = operands[2];
+    return [gemm](Kernels& kernels) { kernels.gemm(gemm); };
+}
+
+enum class ScaledBy : std::uint8_t { tensor, row };
+
+constexpr std::int64_t kScales = 3, kGradients = 4;  // parts of the operands
+
+DeviceTimer::Call eight_bit_product(const Shape& shape, plan::GemmProduct of, ScaledBy scaled,
+                                    const DeviceOperands& operands) {
+    const auto scales_of = [&](std::int64_t rows) {
+        runtime::Scales scales;
+        scales.values = operands.as(DType::fp32, kScales);
+        scales.rows = scaled == ScaledBy::row ? 1 : rows;
+        scales.columns = shape[2];
+        return scales;
+    };
+    runtime::Gemm gemm;
+    gemm.m = shape[0];
+    gemm.n = shape[1];
+    gemm.k = shape[2];
+    gemm.a =
+        of == plan::GemmProduct::forward ? operands[0] : operands.as(DType::fp8_e5m2, kGradients);
+    gemm.b = operands[1];
+    gemm.c = operands.as(DType::bf16, 2);
+    gemm.a_scales = scales_of(gemm.m);
+    gemm.b_scales = scales_of(gemm.n);
     return [gemm](Kernels& kernels) { kernels.gemm(gemm); };
 }
 
@@ -72,6 +102,11 @@ std::int64_t operand_bytes(const DeviceGrid& grid) {
                      static_cast<std::int64_t>(grid.memory_high) / kTensors});
 }
 
+DeviceTimer::Call large_product(const DeviceOperands& operands, const DeviceGrid& grid) {
+    const std::int64_t size = std::min(grid.sustained_size, grid.gemm_high);
+    return product({size, size, size}, GemmForm::forward, operands);
+}
+
 ProductTimings time_products(DeviceTimer& timer, DeviceOperands& operands, const DeviceGrid& grid,
                              DType dtype) {
     const bool wide = dtype == DType::fp32;
@@ -83,10 +118,42 @@ ProductTimings time_products(DeviceTimer& timer, DeviceOperands& operands, const
     const DeviceTimer::Call large = product({size, size, size}, GemmForm::forward, operands);
     timer.keep_busy(large);
     for (const Shape& shape :
-         gemm_shapes(grid, wide ? grid.gemm_most_flops_fp32 : grid.gemm_most_flops))
+         gemm_shapes(grid, wide ? grid.gemm_most_flops_fp32 : grid.gemm_most_flops)) {
+        if (timings.rows.size() >= kFewestRows && !timer.in_time()) break;
         for (const auto& [of, form] : runtime::kGemmForms)
             timings.rows.push_back(
                 {shape[0], shape[1], shape[2], timer.warm_us(product(shape, form, operands)), of});
+    }
+    timings.sustained = timer.sustained(large);
+    return timings;
+}
+
+ProductTimings time_eight_bit_products(DeviceTimer& timer, DeviceOperands& operands,
+                                       const DeviceGrid& grid, bool scaled_rows) {
+    constexpr std::size_t kEvery = 8;  // shape with scales of rows as well
+    using plan::GemmProduct;
+    ProductTimings timings;
+    timings.dtype = DType::fp8_e4m3;
+    operands.fill(DType::fp8_e4m3);
+    operands.fill(DType::fp8_e5m2, kGradients);
+    timer.kernels().fill({grid.gemm_high, 1.0, operands.as(DType::fp32, kScales)});
+    const std::int64_t size = std::min(grid.sustained_size, grid.gemm_high);
+    const DeviceTimer::Call large =
+        eight_bit_product({size, size, size}, GemmProduct::forward, ScaledBy::tensor, operands);
+    timer.keep_busy(large);
+    const std::vector<Shape> shapes = gemm_shapes(grid, grid.gemm_most_flops);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        if (timings.rows.size() >= kFewestRows && !timer.in_time()) break;
+        for (const auto& [of, form] : runtime::kGemmForms) {
+            const auto us = [&, of = of](ScaledBy scaled) {
+                return timer.warm_us(eight_bit_product(shapes[i], of, scaled, operands));
+            };
+            const auto& [m, n, k] = shapes[i];
+            timings.rows.push_back({m, n, k, us(ScaledBy::tensor), of});
+            if (scaled_rows && i % kEvery == 0)
+                timings.of_scaled_rows.push_back({timings.rows.size() - 1, us(ScaledBy::row)});
+        }
+    }
     timings.sustained = timer.sustained(large);
     return timings;
 }
@@ -97,7 +164,9 @@ AttentionTimings time_attention(DeviceTimer& timer, DeviceOperands& operands,
     operands.fill(DType::bf16);
     for (const std::int64_t head_dim : grid.head_dims) {
         bool busy = false;
+        const std::size_t before = timings.forward.size();
         for (const runtime::AttentionShape& shape : attention_shapes(grid, head_dim)) {
+            if (timings.forward.size() >= before + kFewestAttentionRows && !timer.in_time()) break;
             runtime::Attention forward;
             forward.shape = shape;
             forward.scale = 1 / std::sqrt(static_cast<double>(head_dim));

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "calib/measure/collective_timings.hpp"
 #include "calib/measure/cpu_profile.hpp"
+#include "calib/measure/device_experts.hpp"
 #include "calib/measure/device_steps.hpp"
 #include "calib/measure/device_timings.hpp"
 #include "calib/measure/step_timings.hpp"
@@ -18,15 +21,28 @@ namespace orrery::measure {
 
 // Models of one layer that a step of one device holds, in bf16.
 StepGrid device_steps();
+// The same in fp8, for what casts operands and seeks their scales.
+StepGrid device_eight_bit_steps();
+
+// What several ranks have timed before.
+struct CollectivesOfRanks {
+    CollectiveTimings timings;
+    CollectiveGrid grid;
+    std::string library;          // version of NCCL; empty: not known
+    bool devices_shared = false;  // several ranks on each: their times say nothing
+};
 
 struct DeviceOptions {
     std::string device;  // name in the profile; empty: its own, in our spelling
     std::string version;
     std::string base_path;  // a profile that has what is not measured; empty: none
     std::string scenarios_dir;
+    double seconds = 480;  // of all of it; what there is no time for is left out
+    std::optional<CollectivesOfRanks> collectives;  // nothing: one rank, which has no others
     DeviceSampling sampling;
     DeviceGrid kernels;
     StepGrid steps = device_steps();
+    StepGrid eight_bit_steps = device_eight_bit_steps();
 };
 
 // What was measured on. Texts are empty where nobody says.
@@ -34,17 +50,22 @@ struct DeviceMachine {
     runtime::GpuFacts gpu;
     std::optional<double> power_limit_w;
     std::string driver, cuda, cublaslt;
+    std::string host_cores;  // that the process ran on, and whose memory copies were of
     std::string date;
 };
 
 struct DeviceTimings {
-    std::vector<ProductTimings> products;  // bf16, fp16, fp32
+    std::vector<ProductTimings> products;  // bf16, fp16, fp32; fp8 where the device has it
     AttentionTimings attention;
     std::vector<ProductRow> attention_products;
     std::vector<fit::MemoryRow> moves;
-    std::vector<fit::MemoryRow> kernels;  // by kind, in the ops of plans
+    std::vector<fit::MemoryRow> transposes;  // in eight bits
+    std::vector<fit::MemoryRow> kernels;     // by kind, in the ops of plans, and the transposes
     LaunchTimings launches;
     CopyTimings copies;
+    HostCopyTimings host_copies;
+    std::vector<fit::ExpertTiming> experts;
+    std::vector<std::string> left_out;  // for want of time: sections, for people
     SampleCounts counts;
     runtime::GpuReading before, after;  // empty without a monitor
 };

@@ -137,7 +137,10 @@ DeviceTimer::Sustained DeviceTimer::sustained(const Call& call) {
     const int calls =
         std::max(1, static_cast<int>(std::ceil(kBatchSeconds * 1e6 / result.burst_us)));
     std::vector<double> late;
-    for (double seconds = 0; seconds < sampling_.sustained_seconds || late.empty();) {
+    const auto goes_on = [&](double seconds) {
+        return late.empty() || (seconds < sampling_.sustained_seconds && in_time());
+    };
+    for (double seconds = 0; goes_on(seconds);) {
         const double us = enqueue_and_wait(call, calls, nullptr);
         seconds += us * calls * 1e-6;
         if (seconds > sampling_.sustained_seconds / 2) late.push_back(us);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/machine/gpu_monitor.hpp"
@@ -68,6 +69,10 @@ class DeviceTimer {
     // Of `calls` in a row that the device has before it begins.
     double row_us(const Call& call, int calls);
 
+    // What is timed over many shapes asks before each whether it goes on; null: it does.
+    void go_on_while(std::function<bool()> in_time) { in_time_ = std::move(in_time); }
+    bool in_time() const { return !in_time_ || in_time_(); }
+
     runtime::Kernels& kernels() { return *kernels_; }
     // Returns when what was given is done.
     void drain();
@@ -92,6 +97,7 @@ class DeviceTimer {
     std::unique_ptr<runtime::Kernels> kernels_;
     std::int64_t flushed_elements_;
     std::byte* flushed_;
+    std::function<bool()> in_time_;
 };
 
 }  // namespace orrery::measure

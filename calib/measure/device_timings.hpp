@@ -23,6 +23,7 @@ struct DeviceGrid {
     std::int64_t gemm_low = 64, gemm_high = 16384;  // of m, n and k; multiples of 64
     double gemm_most_flops = 4e12, gemm_most_flops_fp32 = 3e11;
     std::int64_t sustained_size = 8192;  // m, n and k; of fp32 half of it
+    int expert_shapes = 15;              // of products of experts, each in three forms
     std::vector<std::int64_t> head_dims = {64, 128};
     int attention_shapes = 24;  // of each head size
     std::int64_t least_sequence = 256, most_sequence = 8192;
@@ -36,6 +37,13 @@ struct ProductTimings {
     plan::DType dtype = plan::DType::bf16;
     std::vector<fit::GemmRow> rows;
     DeviceTimer::Sustained sustained;
+    // Of eight bits, where they are multiplied so: with a scale for each row; each of a product
+    // that is in `rows` too.
+    struct OfScaledRows {
+        std::size_t row = 0;  // of `rows`
+        double time_us = 0;
+    };
+    std::vector<OfScaledRows> of_scaled_rows = {};
 };
 
 // `operands` of all of these: so many parts, each for any operand of the grid.
@@ -44,6 +52,15 @@ std::int64_t operand_bytes(const DeviceGrid& grid);
 
 ProductTimings time_products(DeviceTimer& timer, DeviceOperands& operands, const DeviceGrid& grid,
                              plan::DType dtype);
+
+// Of sustained_size each way, in bf16.
+DeviceTimer::Call large_product(const DeviceOperands& operands, const DeviceGrid& grid);
+
+// Both operands by rows, as every plan for CUDA multiplies them (training.fp8_transposes), with a
+// scale for each, into bf16: E4M3, of gradients E5M2 by E4M3. Of every eighth shape also with
+// scales of rows, where `scaled_rows` says that the device multiplies such.
+ProductTimings time_eight_bit_products(DeviceTimer& timer, DeviceOperands& operands,
+                                       const DeviceGrid& grid, bool scaled_rows);
 
 // bf16, causal.
 AttentionTimings time_attention(DeviceTimer& timer, DeviceOperands& operands,
@@ -57,6 +74,10 @@ std::vector<ProductRow> time_attention_products(DeviceTimer& timer, DeviceOperan
 // with none there.
 std::vector<fit::MemoryRow> time_moves(DeviceTimer& timer, DeviceOperands& operands,
                                        const DeviceGrid& grid, double resident_bytes);
+
+// Of matrices in eight bits, as plan::Transpose has them, with nothing in cache.
+std::vector<fit::MemoryRow> time_transposes(DeviceTimer& timer, DeviceOperands& operands,
+                                            const DeviceGrid& grid);
 
 struct LaunchTimings {
     double host_us = 0;    // to hand over one call
@@ -75,5 +96,16 @@ struct CopyTimings {
 CopyTimings time_copies(runtime::StreamDriver& driver, DeviceTimer& timer, DeviceOperands& operands,
                         const DeviceGrid& grid, const DeviceSampling& sampling,
                         const std::function<double()>& now);
+
+// Of memory of the host that is locked in place, by the device's marks. The largest beside
+// products: what either takes over what it takes alone.
+struct HostCopyTimings {
+    CopyRows to_device, from_device;
+    CopyRows both_ways;  // at once, so many bytes each way, until both have come
+    double copies_beside_products = 1, products_beside_copies = 1;
+};
+HostCopyTimings time_host_copies(runtime::StreamDriver& driver, DeviceTimer& timer,
+                                 DeviceOperands& operands, const DeviceGrid& grid,
+                                 const DeviceSampling& sampling);
 
 }  // namespace orrery::measure

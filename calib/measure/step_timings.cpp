@@ -102,6 +102,7 @@ nlohmann::json scenario_json(int number, const Layout& layout, SizeDraw& draw,
                             {"framework", "orrery"},
                             {"loss_logits", "in_place"},  // maximum and sum each by itself
                             {"optimizer", {{"clip_norm", 1.0}}}};
+    if (!grid.fp8_recipe.empty()) scenario["training"]["fp8_recipe"] = grid.fp8_recipe;
     return scenario;
 }
 
@@ -286,7 +287,7 @@ StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const Step
         return perform_undisturbed(read(scenario, scenarios_dir), backend, grid);
     };
     // One layout after the other each time: a machine that is slow for a while is slow for all.
-    for (int number = 0; number < grid.models; ++number)
+    for (int number = 0; number < grid.models && (!grid.in_time || grid.in_time()); ++number)
         for (const Layout& layout : layouts) {
             const nlohmann::json scenario = scenario_json(number, layout, draw, grid);
             if (number % grid.rounds != grid.round) continue;  // what it draws is another's too

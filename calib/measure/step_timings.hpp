@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct StepGrid {
     std::int64_t micro_batches = 5;            // an odd number: the median is one of them
     std::vector<std::int64_t> head_dims = {};  // in turn; none: as width and number of heads give
     std::string precision = "fp32";
-    int round = 0, rounds = 1;     // of the models, every so many-th from this one
-    SampleCount* count = nullptr;  // null: steps that others disturb count too
+    std::string fp8_recipe = {};              // with the precision "fp8"
+    int round = 0, rounds = 1;                // of the models, every so many-th from this one
+    SampleCount* count = nullptr;             // null: steps that others disturb count too
+    std::function<bool()> in_time = nullptr;  // models are left out once it is not; null: none are
 };
 
 // A step of `ranks` ranks, less the collectives that nothing hid, over what its kernels take by the

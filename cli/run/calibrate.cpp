@@ -1,5 +1,6 @@
 // orrery calibrate: times what the backend does on this machine, or takes what nccl-tests timed on
 // a cluster, and writes the profile that simulate reads.
+#include <chrono>
 #include <filesystem>
 #include <functional>
 
@@ -12,6 +13,7 @@
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/import_collectives.hpp"
 #include "calib/fit/write_profile.hpp"
+#include "calib/measure/collective_sections.hpp"
 #include "calib/measure/cpu_profile.hpp"
 #include "calib/measure/device_machine.hpp"
 #include "calib/measure/process_memory.hpp"
@@ -19,6 +21,7 @@
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/output_kinds.hpp"
+#include "cli/run/calibrate_ranks.hpp"
 #include "cli/run/for_backends.hpp"
 #include "cli/run/self_calibration_report.hpp"
 #include "cli/run/trace_calibration_report.hpp"
@@ -26,6 +29,7 @@
 #include "cli/scenario_input.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
+#include "trace/atomic_file.hpp"
 #include "trace/program_version.hpp"
 
 namespace orrery::cli {
@@ -40,6 +44,7 @@ class Calibrate : public Subcommand {
                 "calibrate --this-machine",
                 "calibrate --backend cpu --ranks 4 --threads-per-rank 2 -o my-machine.json",
                 "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
+                "calibrate --backend cuda --ranks 8 --nccl-tests all.txt -o my-node.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
                 "profiles/h100-sxm.json -o my-h100.json",
                 "calibrate --runs my-runs.json",
@@ -62,8 +67,9 @@ class Calibrate : public Subcommand {
                             ->check(CLI::IsMember(runtime::backend_names()))
                             ->excludes(own);
         ranks_ = app.add_option("--ranks", options_.ranks,
-                                "With --backend cpu: ranks that are busy at once (default: as "
-                                "many as there are cores for)")
+                                "Ranks that are busy at once: on cores (default: as many as there "
+                                "are cores for), or on GPUs, a process each, between which "
+                                "communication is timed (default: one, without)")
                      ->type_name("N")
                      ->check(CLI::Range(1, 1024))
                      ->needs(backend);
@@ -71,6 +77,24 @@ class Calibrate : public Subcommand {
                                   "Of CPU ranks: threads of each one's kernels (default: 1)")
                        ->type_name("N")
                        ->check(CLI::Range(1, 1024));
+        per_gpu_ = app.add_option("--ranks-per-gpu", at_.ranks_per_gpu,
+                                  "With --ranks: so many on each GPU, to see that it works; their "
+                                  "times say nothing")
+                       ->type_name("N")
+                       ->check(CLI::Range(1, 64))
+                       ->needs(ranks_);
+        files()
+            .writes(app, "--nccl-tests", tables_, nccl_table_output(),
+                    "With several ranks: also what nccl-tests would print of all_reduce, "
+                    "all_gather and reduce_scatter between them")
+            ->type_name("FILE")
+            ->needs(backend);
+        seconds_ = app.add_option("--seconds", limit_s_,
+                                  "With --backend cuda: how long it may take; what there is no "
+                                  "time for is left out, and the output says what (default: 480)")
+                       ->type_name("N")
+                       ->check(CLI::Range(60, 86400))
+                       ->needs(backend);
         app.add_option("--device", device_,
                        "Name of the device, which a cluster asks for (default: cpu-core, or "
                        "that of the GPU: h100-sxm)")
@@ -153,13 +177,19 @@ class Calibrate : public Subcommand {
     }
 
   private:
+    static constexpr const char* kNeedsRanks = "--nccl-tests needs --ranks of at least 2";
+
     const runtime::BackendRow& row() const { return runtime::backend_named(backend_); }
     // On ranks of the host that are busy at once; else on a device by itself.
     static bool times_ranks(const runtime::BackendRow& row) { return row.make_driver == nullptr; }
 
     int measure_cpu(Console& console) {
         if (base_->count() > 0) throw UsageError(for_backends("--base", std::not_fn(times_ranks)));
+        for (const CLI::Option* option : {per_gpu_, seconds_})
+            if (option->count() > 0)
+                throw UsageError(for_backends(option->get_name(), std::not_fn(times_ranks)));
         if (!device_.empty()) options_.device = device_;
+        if (!tables_.empty()) write_tables_of_host(console);
         return write(measured_cpu(options_, false, console), output_.path(), output_.typed(),
                      console);
     }
@@ -192,22 +222,59 @@ class Calibrate : public Subcommand {
     }
 
     int measure_device(Console& console) {
-        for (const CLI::Option* option : {ranks_, threads_})
-            if (option->count() > 0)
-                throw UsageError(for_backends(option->get_name(), times_ranks));
+        if (threads_->count() > 0)
+            throw UsageError(for_backends(threads_->get_name(), times_ranks));
+        at_.command = kCalibrate.name;
+        at_.backend = backend_;
+        const auto launch = launched_rank(at_);
+        const std::int64_t ranks = ranks_of_calibration(launch, options_.ranks);
+        if (!tables_.empty() && ranks < 2) throw UsageError(kNeedsRanks);
         if (const std::string lacks = row().lacks(); !lacks.empty()) {
             console.err << "orrery calibrate: " << lacks << '\n';
             return kExitDevice;
         }
+        if (ranks > 1 && !launch) return start_ranks_of_calibration(at_, ranks);
+        std::ostream nobody(nullptr);  // what rank 0 says, the others need not
+        Console silent{console.out, nobody};
+        return measure_ranks(ranks, launch && launch->rank > 0 ? silent : console);
+    }
+
+    // What is between ranks comes first: then all but rank 0 have done.
+    int measure_ranks(std::int64_t ranks, Console& console) {
+        const auto start = std::chrono::steady_clock::now();
         measure::DeviceOptions options;
+        options.seconds = limit_s_;
         options.device = device_;
         options.version = std::string(program_version());
         options.scenarios_dir = library_folder();
         if (!base_path_.empty()) options.base_path = shipped_or_own(base_path_);
         runtime::SystemLoader loader;
+        if (ranks > 1) {
+            options.collectives = time_ranks_of_gpus(at_, ranks, loader, options, console);
+            if (!options.collectives) return kExitOk;  // rank 0 is another process
+            write_tables(options.collectives->timings, options.collectives->library);
+            options.seconds -=
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        }
         return write(
             measure::measure_device_profile(options, row().make_driver, loader, 0, teller(console)),
             output_.path(), output_.typed(), console);
+    }
+
+    // Of threads of this process; the profile's collectives are those of whole steps all the same.
+    void write_tables_of_host(Console& console) {
+        if (options_.ranks < 2) throw UsageError(kNeedsRanks);
+        at_.command = kCalibrate.name;
+        at_.backend = backend_;
+        at_.launcher = "none";
+        write_tables(time_ranks_of_host(at_, options_.ranks, console), "");
+    }
+
+    void write_tables(const measure::CollectiveTimings& timings, const std::string& nccl) const {
+        if (tables_.empty()) return;
+        trace::write_file(
+            tables_.path(),
+            measure::nccl_tables(timings, "orrery " + std::string(program_version()), nccl));
     }
 
     static std::function<void(const std::string&)> teller(Console& console) {
@@ -276,11 +343,15 @@ class Calibrate : public Subcommand {
     std::vector<std::string> sets_;
     CsvOutput csv_;
     bool json_ = false;
-    OutputPath output_;
+    OutputPath output_, tables_;
+    BackendOptions at_;  // where ranks are that communicate
+    double limit_s_ = 480;
     std::string device_;
     std::string base_path_;
     bool own_ = false;
-    const CLI::Option* ranks_ = nullptr;
+    CLI::Option* ranks_ = nullptr;
+    const CLI::Option* per_gpu_ = nullptr;
+    const CLI::Option* seconds_ = nullptr;
     const CLI::Option* threads_ = nullptr;
     const CLI::Option* base_ = nullptr;
     measure::CalibrationOptions options_;

@@ -14,6 +14,8 @@ namespace {
 // cuda.h.
 constexpr int kMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr int kL2Bytes = 38;          // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+constexpr int kMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kMinor = 76;            // …_MINOR
 
 // Of functions int(Value*, arguments…), whose answer comes first.
 template <typename Value, typename... Arguments>
@@ -83,11 +85,15 @@ std::optional<GpuFacts> visible_gpu(LibraryLoader& loader, int number) {
     const auto name = ask_text(*cuda, "cuDeviceGetName", *device);
     const auto bus_id = ask_text(*cuda, "cuDeviceGetPCIBusId", *device);
     const auto memory = ask_first<std::size_t>(*cuda, "cuDeviceTotalMem_v2", *device);
-    const auto cache = ask_first<int>(*cuda, "cuDeviceGetAttribute", kL2Bytes, *device);
-    const auto processors =
-        ask_first<int>(*cuda, "cuDeviceGetAttribute", kMultiprocessors, *device);
-    if (!name || !bus_id || !memory || !cache || !processors) return std::nullopt;
-    return GpuFacts{*name, *bus_id, static_cast<std::int64_t>(*memory), *cache, *processors};
+    const auto attribute = [&](int which) {
+        return ask_first<int>(*cuda, "cuDeviceGetAttribute", which, *device);
+    };
+    const auto cache = attribute(kL2Bytes), processors = attribute(kMultiprocessors);
+    const auto major = attribute(kMajor), minor = attribute(kMinor);
+    if (!name || !bus_id || !memory || !cache || !processors || !major || !minor)
+        return std::nullopt;
+    return GpuFacts{*name,  *bus_id,     static_cast<std::int64_t>(*memory),
+                    *cache, *processors, 10 * *major + *minor};
 }
 
 std::unique_ptr<GpuMonitor> watch_gpu(LibraryLoader& loader, const std::string& bus_id) {

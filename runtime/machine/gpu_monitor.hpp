@@ -19,6 +19,12 @@ struct GpuFacts {
     std::int64_t memory_bytes = 0;  // that a process can have
     std::int64_t cache_bytes = 0;   // L2
     int multiprocessors = 0;
+    int compute_capability = 0;  // 90 for 9.0
+
+    // cuBLAS's documentation, cublasLtMatmul(): FP8 since Ada; scales of rows
+    // (CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F) on Hopper alone.
+    bool multiplies_eight_bits() const { return compute_capability >= 89; }
+    bool multiplies_scaled_rows() const { return compute_capability == 90; }
 };
 
 // Of the GPU with this number among those that are visible (CUDA_VISIBLE_DEVICES). Nothing where

@@ -39,9 +39,16 @@ TEST(CalibrateBackend, NeedsABuildWithCuda) {
 
 TEST(CalibrateBackend, TakesTheOptionsOfTheBackend) {
     const std::string output = " -o " + TempDir() + "not_calibrated.json";
-    const Outcome ranks = calibrate("--backend cuda --ranks 2" + output);
-    EXPECT_EQ(ranks.code, 2);
-    EXPECT_THAT(ranks.err, HasSubstr("--ranks is for --backend cpu"));
+    const Outcome threads = calibrate("--backend cuda --threads-per-rank 2" + output);
+    EXPECT_EQ(threads.code, 2);
+    EXPECT_THAT(threads.err, HasSubstr("--threads-per-rank is for --backend cpu"));
+    const Outcome seconds = calibrate("--backend cpu --seconds 100" + output);
+    EXPECT_EQ(seconds.code, 2);
+    EXPECT_THAT(seconds.err, HasSubstr("--seconds is for --backend cuda"));
+    const Outcome alone =
+        calibrate("--backend cpu --ranks 1 --nccl-tests " + TempDir() + "table.txt" + output);
+    EXPECT_EQ(alone.code, 2);
+    EXPECT_THAT(alone.err, HasSubstr("--nccl-tests needs --ranks of at least 2"));
     const Outcome base = calibrate("--backend cpu --base profiles/h100-sxm.json" + output);
     EXPECT_EQ(base.code, 2);
     EXPECT_THAT(base.err, HasSubstr("--base is for --backend cuda"));

@@ -352,6 +352,13 @@ std::vector<Case> Outputs::cases() const {
                    "profile",
                    {"h100.json"},
                    false});
+    all.push_back({"calibrate",
+                   {"--backend", "cuda", "--ranks", "2", "--base", at("h100.json"), "--output",
+                    at("calibrated.json")},
+                   {{"--nccl-tests", "table.txt"}},
+                   "all_reduce.txt",
+                   {"h100.json"},
+                   false});
     all.push_back({"simulate",
                    {at("run.json"), "--table", "breakdown"},
                    {{"--csv", "out.csv"}},

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/kernels/eight_bit.hpp"
+#include "runtime/kernels/grouped_product.hpp"
 #include "runtime/machine/gpu_monitor.hpp"
 #include "runtime/number.hpp"
 #include "runtime/streams/stream_driver.hpp"
@@ -26,6 +28,9 @@ inline double as_double(std::int64_t value) {
 struct FakeMachine {
     // Products: t0 4 us, 10 TFLOP/s (fp32 1 TFLOP/s), 100 GB/s.
     double gemm_t0 = 4, gemm_rate = 10e6, gemm_rate_fp32 = 1e6, gemm_bandwidth = 100e3;
+    // In eight bits 20 TFLOP/s; with scales of rows all but t0 takes twice as long.
+    double gemm_rate_fp8 = 20e6, of_scaled_rows = 2;
+    std::map<plan::DType, int> eight_bit_products;  // by the first factor
     // Of all but short bursts: this share of the rate.
     double sustained = 1;
     int burst = 500;  // products in a row without anything else
@@ -38,8 +43,15 @@ struct FakeMachine {
     // Kernels that move bytes: 2 us, reductions 7 us; 40 GB/s, of what is in cache 160 GB/s.
     double moves_t0 = 2, reduction_t0 = 7, memory = 40e3, cache = 160e3;
     double activation_t0 = 6, activation_rate = 20e3;
+    double transpose_t0 = 8, transpose_rate = 30e3;
     double other_us = 9;  // every other kernel
     // Host: 3 us per request; copies 10 us and 10 GB/s to the device, 12 us and 8 GB/s from it.
+    // Of pinned memory 5 us and 25 GB/s to the device, 6 us and 20 GB/s from it, one way after the
+    // other; beside products 1.5 times that, which then take 1.25 times as long.
+    double send_t0 = 5, send_rate = 25e3, fetch_t0 = 6, fetch_rate = 20e3;
+    double copy_beside = 1.5, product_beside = 1.25;
+    bool copies_under_way = false, products_under_way = false;
+    bool experts_at_once = false;  // one kernel for all of them
     double host_request = 3, write_t0 = 10, write_rate = 10e3, read_t0 = 12, read_rate = 8e3;
     std::int64_t cache_bytes = 1 << 20;
     std::set<std::int64_t> workspaces;  // of products, in bytes, as they were given
@@ -89,6 +101,10 @@ struct FakeMachine {
             return static_cast<double>(runtime::to_float(at(runtime::BFloat16{})));
         if (buffer.dtype == plan::DType::fp16)
             return static_cast<double>(runtime::to_float(at(runtime::Half{})));
+        if (buffer.dtype == plan::DType::fp8_e4m3)
+            return static_cast<double>(runtime::E4M3::value(at(std::uint8_t{})));
+        if (buffer.dtype == plan::DType::fp8_e5m2)
+            return static_cast<double>(runtime::E5M2::value(at(std::uint8_t{})));
         return static_cast<double>(at(0.0F));
     }
 };
@@ -114,13 +130,36 @@ class FakeKernels final : public runtime::Kernels {
     void take(const runtime::Gemm& op) {
         machine_.expect_normal(op.a);
         machine_.expect_normal(op.b);
-        const double rate =
-            op.a.dtype == plan::DType::fp32 ? machine_.gemm_rate_fp32 : machine_.gemm_rate;
+        const double rate = rate_of(op);
         const double share = machine_.products >= machine_.burst ? machine_.sustained : 1;
         const double bytes =
             as_double(plan::size_bytes(op.a.dtype) * (op.m * op.k + op.k * op.n + op.m * op.n));
-        machine_.take("gemm", machine_.gemm_t0 + bytes / machine_.gemm_bandwidth +
-                                  2 * as_double(op.m * op.n) * as_double(op.k) / (rate * share));
+        const double work = bytes / machine_.gemm_bandwidth +
+                            2 * as_double(op.m * op.n) * as_double(op.k) / (rate * share);
+        const bool by_rows = plan::is_eight_bit(op.a.dtype) && op.a_scales.rows == 1;
+        const double us = machine_.gemm_t0 + work * (by_rows ? machine_.of_scaled_rows : 1);
+        machine_.take("gemm", us * (machine_.copies_under_way ? machine_.product_beside : 1));
+        machine_.products_under_way = true;
+    }
+    // Work of the experts' products, and t0 of each or of all.
+    void take(const runtime::GroupedGemm& op) {
+        double us = 0;
+        runtime::for_products(op.places, false, [&](const runtime::ProductRows& of) {
+            const runtime::Gemm gemm = runtime::product_of(op, of);
+            machine_.expect_normal(gemm.a);
+            const double bytes =
+                as_double(2 * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n));
+            us += (us > 0 && machine_.experts_at_once ? 0 : machine_.gemm_t0) +
+                  bytes / machine_.gemm_bandwidth +
+                  2 * as_double(gemm.m * gemm.n) * as_double(gemm.k) / machine_.gemm_rate;
+        });
+        machine_.take("grouped_gemm", us);
+    }
+    double rate_of(const runtime::Gemm& op) {
+        if (op.a.dtype == plan::DType::fp32) return machine_.gemm_rate_fp32;
+        if (!plan::is_eight_bit(op.a.dtype)) return machine_.gemm_rate;
+        ++machine_.eight_bit_products[op.a.dtype];
+        return machine_.gemm_rate_fp8;
     }
     void take(const runtime::Attention& op) {
         machine_.expect_normal(op.qkv);
@@ -151,6 +190,12 @@ class FakeKernels final : public runtime::Kernels {
         const double bytes = as_double((gated ? 3 : 2) * width(op.x) * op.rows * op.width);
         machine_.expect_flushed();
         machine_.take("activation", machine_.activation_t0 + bytes / machine_.activation_rate);
+    }
+    void take(const runtime::Transpose& op) {
+        machine_.expect_flushed();
+        machine_.take("transpose",
+                      machine_.transpose_t0 + as_double(2 * width(op.x) * op.rows * op.width) /
+                                                  machine_.transpose_rate);
     }
     void take(const runtime::Rearrange& op) {
         moves("rearrange", machine_.moves_t0,
@@ -199,7 +244,11 @@ class FakeDriver final : public runtime::StreamDriver {
     std::byte* allocate(std::int64_t bytes) override {
         return memory_.emplace_back(static_cast<std::size_t>(bytes)).data();
     }
-    std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+    std::byte* allocate_host(std::int64_t bytes) override {
+        std::byte* const memory = allocate(bytes);
+        host_.emplace_back(memory, memory + bytes);
+        return memory;
+    }
     std::optional<std::int64_t> bytes_in_use() const override {
         std::int64_t bytes = 0;
         for (const std::vector<std::byte>& block : memory_)
@@ -214,12 +263,23 @@ class FakeDriver final : public runtime::StreamDriver {
         if (machine_.keeps_log) machine_.log.push_back("record");
     }
     void wait(runtime::Stream, runtime::Event) override {}
-    bool passed(runtime::Event event) override { return *static_cast<double*>(event.handle) >= 0; }
+    bool passed(runtime::Event event) override {
+        machine_.copies_under_way = machine_.products_under_way = false;
+        return *static_cast<double*>(event.handle) >= 0;
+    }
     std::int64_t nanoseconds(runtime::Event from, runtime::Event to) override {
         return std::llround(
             1e3 * (*static_cast<double*>(to.handle) - *static_cast<double*>(from.handle)));
     }
-    void copy(runtime::Stream, std::byte*, const std::byte*, std::int64_t) override {}
+    void copy(runtime::Stream, std::byte*, const std::byte* from, std::int64_t bytes) override {
+        bool sends = false;
+        for (const auto& [begin, end] : host_)
+            sends = sends || (begin <= from && from < end);
+        const double us = sends ? machine_.send_t0 + as_double(bytes) / machine_.send_rate
+                                : machine_.fetch_t0 + as_double(bytes) / machine_.fetch_rate;
+        machine_.device_us += us * (machine_.products_under_way ? machine_.copy_beside : 1);
+        machine_.copies_under_way = true;
+    }
     void fill(runtime::Stream, std::byte*, std::int64_t, std::byte) override {}
     void call(runtime::Stream, std::function<void()>) override {}
     void read(const std::byte* from, std::span<std::byte> into) override {
@@ -241,6 +301,7 @@ class FakeDriver final : public runtime::StreamDriver {
   private:
     FakeMachine& machine_;
     std::list<std::vector<std::byte>> memory_;
+    std::vector<std::pair<const std::byte*, const std::byte*>> host_;
     std::deque<double> events_;
 };
 

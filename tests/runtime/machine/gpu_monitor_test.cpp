@@ -1,5 +1,7 @@
 #include "runtime/machine/gpu_monitor.hpp"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "tests/runtime/machine/fake_machine.hpp"
@@ -51,8 +53,11 @@ FakeLoader busy_gpu() {
     // Multiprocessors (16), bytes of L2 (38).
     provide(
         cuda, "cuDeviceGetAttribute", +[](int* value, int attribute, int) {
-            *value = attribute == 16 ? 132 : 50 << 20;
-            return attribute == 16 || attribute == 38 ? 0 : 1;
+            const std::map<int, int> attributes{{16, 132}, {38, 50 << 20}, {75, 8}, {76, 9}};
+            const auto found = attributes.find(attribute);
+            if (found == attributes.end()) return 1;
+            *value = found->second;
+            return 0;
         });
     return loader;
 }
@@ -94,6 +99,9 @@ TEST(VisibleGpu, IsWhatTheDriverTells) {
     EXPECT_EQ(gpu->memory_bytes, std::int64_t{80} << 30);
     EXPECT_EQ(gpu->cache_bytes, 50 << 20);
     EXPECT_EQ(gpu->multiprocessors, 132);
+    EXPECT_EQ(gpu->compute_capability, 89);
+    EXPECT_TRUE(gpu->multiplies_eight_bits());
+    EXPECT_FALSE(gpu->multiplies_scaled_rows());
 }
 
 TEST(VisibleGpu, IsNoneWithoutADriverOrThatGpu) {
