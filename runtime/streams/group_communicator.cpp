@@ -231,9 +231,9 @@ void GroupCommunicator::drop_registrations() {
 void GroupCommunicator::abort(std::string_view reason) {
     seen();
     const std::lock_guard lock(mutex_);
+    plane_.abort(reason);  // first, as below
     abort_all();
     if (ended_.empty()) ended_ = reason;
-    plane_.abort(reason);
 }
 
 void GroupCommunicator::check_plane() {
@@ -330,10 +330,11 @@ std::string GroupCommunicator::told(const PendingCall& call) const {
                        call.number);
 }
 
+// Ranks are told before their communicators end under them, so that this reason is the first.
 void GroupCommunicator::fail(const std::string& reason) {
+    plane_.abort(reason);
     abort_all();
     ended_ = reason;
-    plane_.abort(reason);
     plane_.check();  // throws the first reason of all ranks
     throw CommunicationError(reason);
 }

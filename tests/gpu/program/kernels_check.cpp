@@ -1,6 +1,7 @@
-// orrery-run gpu-check: every kernel on the GPU against the CPU's, and whole training steps. One JSON
-// line per output, then a summary; exit code 0 where all are right, 6 without a device, 7 where one
-// is wrong. Checks can be named: what ruins a device's context for good ruins it for one process.
+// orrery-run gpu-check: every kernel on the GPU against the CPU's, and whole training steps. One
+// JSON line per output, then a summary; exit code 0 where all are right, 6 without a device, 7
+// where one is wrong. Checks can be named: what ruins a device's context for good ruins it for one
+// process.
 #include <cstdlib>
 #include <exception>
 #include <iostream>
