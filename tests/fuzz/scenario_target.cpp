@@ -24,6 +24,6 @@ std::vector<std::string> seeds() {
 
 }  // namespace
 
-const Target kScenario = {"scenario", 16384, run, seeds};
+const Target kScenario = {"scenario", 20480, run, seeds};
 
 }  // namespace orrery::fuzz
