@@ -384,12 +384,12 @@ Price KernelCost::price_activated_gemm(const plan::Block& block, const plan::Op&
     return price;
 }
 
-// Until it is timed: the product's time, and that of reading the residual at the memory's pace,
-// none of which is said to pass while the product goes on.
+// Until it is timed: the product's time, and that of reading the residual, which is as large as the
+// result, at the memory's pace, none of which is said to pass while the product goes on.
 Price KernelCost::price_residual_gemm(const plan::Block& block, const plan::Op& op) const {
     Price price = price_gemm(block, op, op.as<plan::ResidualGemm>().gemm());
-    const plan::Tensor& residual = block.tensors[static_cast<std::size_t>(op.reads[2])];
-    const Price read = price_bytes(OpKind::residual_add, to_double(residual.bytes()), 0);
+    const plan::Tensor& result = block.tensors[static_cast<std::size_t>(op.writes[0])];
+    const Price read = price_bytes(OpKind::residual_add, to_double(result.bytes()), 0);
     price.seconds += read.seconds - price_bytes(OpKind::residual_add, 0, 0).seconds;
     price.relative_sd = std::max(price.relative_sd, read.relative_sd);
     return price;
